@@ -1,0 +1,101 @@
+"""What has happened, in the past tense; logs, metrics and pages are made from these.
+
+No body, no header value but the contract's own (fence, key, holder), no query string.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A guarded call was answered: forwarded, replayed or refused."""
+
+    ref: str
+    decision: str | None
+    status: int
+    upstream: str
+    method: str
+    entity: str
+    fence: int
+    key: str
+    holder: str | None
+    code: str | None
+    high_water: int | None
+    attempt: int | None
+    outcome: str | None
+    settlement: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallUnread:
+    """A call was refused before the ledger was asked."""
+
+    ref: str
+    status: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteTaken:
+    """The journal holds more than a refusal: an overtaking, a possible duplicate, ..."""
+
+    ref: str
+    kind: str
+    entity: str
+    key: str
+    other_key: str | None
+    apart: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallerLeft:
+    """The client hung up while its call waited."""
+
+    ref: str
+    entity: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldLost:
+    """An open attempt's hold ran out or was taken; it is not sent any more."""
+
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFailed:
+    """The ledger could not be asked."""
+
+    step: str
+    why: str
+    unclear: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStarted:
+    ledger: str
+    upstreams: int
+    routes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStopped:
+    """All that was under way has ended, but for `unsettled` outcomes that were not recorded."""
+
+    unsettled: int
+
+
+Event = (
+    CallEnded
+    | CallUnread
+    | NoteTaken
+    | CallerLeft
+    | HoldLost
+    | LedgerFailed
+    | GatewayStarted
+    | GatewayStopped
+)

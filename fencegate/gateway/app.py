@@ -1,0 +1,169 @@
+"""The data port as a plain ASGI application: requests in, replies out, nothing in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import orjson
+
+from fencegate.core.events import CallEnded, CallUnread
+from fencegate.core.model import FenceLead
+from fencegate.core.outcomes import Headers
+from fencegate.core.reasons import Reason
+from fencegate.gateway.admitting import ClientLeft
+from fencegate.gateway.announcing import announce
+from fencegate.gateway.client import Client, ClientDisconnect, Receive
+from fencegate.gateway.exchange import exchange
+from fencegate.gateway.gate import Gate
+from fencegate.gateway.intake import Incoming, Intake, Unguarded
+from fencegate.gateway.order import Order
+from fencegate.gateway.problems import KINDS, Problem, unread
+from fencegate.gateway.protected import FENCE
+from fencegate.gateway.replies import Reply, of_problem, passed
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+OWN = b"/_fencegate/"
+ENTITIES = b"/_fencegate/v1/entities/"
+PROBLEMS = b"/_fencegate/problems/"
+BODILESS = frozenset({204, 304})
+
+
+class App:
+    """The ASGI callable. `announce_lead` is the `max_fence_lead` of announcements; `via` is this
+    gateway's name in `Via`, by which it knows its own requests."""
+
+    def __init__(
+        self, gate: Gate, intake: Intake, announce_lead: FenceLead | None, via: bytes
+    ) -> None:
+        self._gate = gate
+        self._intake = intake
+        self._announce_lead = announce_lead
+        self._via = via
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"the data port speaks HTTP, not {scope['type']}")
+        incoming = _incoming(scope, receive)
+        try:
+            reply, ref = await self._reply(incoming)
+        except (ClientDisconnect, ClientLeft):
+            return
+        await self._send(send, incoming.method, reply, ref)
+
+    async def _reply(self, incoming: Incoming) -> tuple[Reply, str]:
+        began = time.monotonic()
+        if incoming.target.startswith(OWN):
+            ref = self._gate.ids()
+            return await self._own(incoming, ref), ref
+        if fault := self._not_forwarded(incoming):
+            return self._unread(fault)
+        match await self._intake.read(incoming):
+            case Problem() as problem:
+                return self._unread(problem)
+            case Unguarded() as unguarded:
+                ended = await unguarded.leg.forward(unguarded.outgoing, lambda: True)
+                return passed(ended, unguarded.ref), unguarded.ref
+            case Order() as order:
+                reply = await exchange(self._gate, order)
+                self._gate.emit(_ended(order, reply, time.monotonic() - began))
+                return reply, order.ref
+
+    def _unread(self, problem: Problem) -> tuple[Reply, str]:
+        self._gate.emit(CallUnread(problem.ref, problem.status, problem.reason.value))
+        return of_problem(problem), problem.ref
+
+    def _not_forwarded(self, incoming: Incoming) -> Problem | None:
+        """What no route can allow."""
+        if incoming.method in ("CONNECT", "TRACE"):
+            seen = f"The method is {incoming.method}."
+            return unread(Reason.METHOD_REFUSED, seen, self._gate.ids())
+        if any(self._via in value for value in incoming.lines(b"via")):
+            return unread(Reason.LOOP, "Via names this gateway.", self._gate.ids())
+        return None
+
+    # --- our own paths ---------------------------------------------------------------------
+
+    async def _own(self, incoming: Incoming, ref: str) -> Reply:
+        path = incoming.target.partition(b"?")[0]
+        if path == OWN + b"livez" and incoming.method == "GET":
+            return _json({"live": True})
+        if path == OWN + b"readyz" and incoming.method == "GET":
+            return _json({"ready": True, "ledger": self._gate.ledger.id})
+        if path.startswith(ENTITIES) and path.endswith(b"/fence") and incoming.method == "PUT":
+            entity = path[len(ENTITIES) : -len(b"/fence")]
+            fences = incoming.lines(FENCE)
+            return await announce(self._gate.ledger, entity, fences, self._announce_lead, ref)
+        code = path.removeprefix(PROBLEMS).decode("latin-1")
+        if incoming.method == "GET" and (page := _problem_page(code)):
+            return page
+        problem = unread(Reason.NO_ROUTE, "The gateway has no such path.", ref, status=404)
+        return of_problem(problem)
+
+    # --- sending ---------------------------------------------------------------------------
+
+    async def _send(self, send: Send, method: str, reply: Reply, ref: str) -> None:
+        headers = [
+            *reply.headers,
+            (b"fencegate-ref", ref.encode()),
+            (b"fencegate-ledger", self._gate.ledger.id.encode()),
+        ]
+        if reply.decision is not None:
+            headers.append((b"fencegate-decision", reply.decision.encode()))
+        if reply.high_water is not None:
+            headers.append((b"fencegate-high-water", b"%d" % reply.high_water))
+        if reply.proxy_status is not None:
+            headers.append((b"proxy-status", reply.proxy_status))
+        if reply.status not in BODILESS and method != "HEAD":
+            headers.append((b"content-length", b"%d" % len(reply.body)))
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
+
+
+def _incoming(scope: Scope, receive: Receive) -> Incoming:
+    headers: Headers = tuple(scope["headers"])
+    query = scope["query_string"]
+    target = scope["raw_path"] + (b"?" + query if query else b"")
+    lengths = [value for name, value in headers if name == b"content-length"]
+    declared = int(lengths[0]) if lengths and lengths[0].isdigit() else None
+    client = Client(receive, declared)
+    return Incoming(scope["method"], target, headers, client.read_body, client.left)
+
+
+def _ended(order: Order, reply: Reply, seconds: float) -> CallEnded:
+    call = order.call
+    return CallEnded(
+        ref=order.ref,
+        decision=reply.decision,
+        status=reply.status,
+        upstream=call.upstream,
+        method=order.outgoing.method,
+        entity=call.entity.name,
+        fence=call.fence,
+        key=call.key,
+        holder=call.holder,
+        code=reply.code,
+        high_water=reply.high_water,
+        attempt=reply.attempt,
+        outcome=reply.outcome,
+        settlement=reply.settlement,
+        seconds=round(seconds, 6),
+    )
+
+
+def _json(said: dict[str, Any]) -> Reply:
+    headers: Headers = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
+    return Reply(None, 200, headers, orjson.dumps(said))
+
+
+def _problem_page(code: str) -> Reply | None:
+    """What a problem's `type` leads to."""
+    kind = next((kind for reason, kind in KINDS.items() if reason == code), None)
+    if kind is None:
+        return None
+    return _json(
+        {"code": code, "status": kind.status, "title": kind.title, "meaning": kind.meaning}
+    )

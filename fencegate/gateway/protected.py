@@ -1,0 +1,50 @@
+"""The names that decide about a call. Each is sent once, under its one spelling, or not at all.
+
+A receiver behind us may read `X_Execution_Fence` as `X-Execution-Fence`, and a hop may drop what
+`Connection` lists: both would let one request mean two things (RFC 9110 section 17.10).
+"""
+
+from __future__ import annotations
+
+from fencegate.core.outcomes import Headers
+from fencegate.gateway.upstream.head import nominated
+
+FENCE = b"x-execution-fence"
+KEY = b"idempotency-key"
+HOLDER = b"x-execution-holder"
+DOMAIN = b"x-fence-domain"
+PROOF = b"x-execution-fence-proof"
+TOKEN = b"fencegate-token"
+PROTECTED = frozenset({FENCE, KEY, HOLDER, DOMAIN, PROOF, TOKEN})
+OVERRIDES = frozenset(
+    {
+        b"x-http-method-override",
+        b"x-http-method",
+        b"x-method-override",
+        b"x-original-url",
+        b"x-rewrite-url",
+    }
+)
+
+
+def framing_fault(headers: Headers) -> str | None:
+    """What makes a guarded request ambiguous, in words; None if nothing does."""
+    listed = nominated(headers) & PROTECTED
+    if listed:
+        return f"Connection lists {min(listed).decode()}."
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        name = name.lower()
+        plain = _plain(name)
+        if plain in PROTECTED and name != plain:
+            return f"A field is named like {plain.decode()}, spelt another way."
+        if plain in OVERRIDES:
+            return f"{plain.decode()} would change what the request is."
+        if name in PROTECTED and name in seen and name not in (FENCE, KEY):
+            return f"{name.decode()} is sent more than once."
+        seen.add(name)
+    return None
+
+
+def _plain(name: bytes) -> bytes:
+    return bytes(c if 48 <= c <= 57 or 97 <= c <= 122 else 45 for c in name)
