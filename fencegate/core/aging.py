@@ -29,11 +29,11 @@ from fencegate.core.outcomes import Doubt, Evidence
 
 def aged(seen: Snapshot, now: Instant) -> Snapshot:
     """The snapshot as it is at `now`."""
-    return replace(
-        seen,
-        record=aged_record(seen.record, now),
-        others=tuple(aged_other(other, now) for other in seen.others),
-    )
+    record = aged_record(seen.record, now)
+    others = tuple(aged_other(other, now) for other in seen.others)
+    if record is seen.record and others == seen.others:
+        return seen
+    return replace(seen, record=record, others=others)
 
 
 def aged_record(record: Record | None, now: Instant) -> Record | None:

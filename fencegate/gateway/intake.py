@@ -145,8 +145,8 @@ def _identity(
     if key is None:
         return unread(Reason.KEY_REQUIRED, "Idempotency-Key is not there.", ref)
     if isinstance(key, Malformed):
-        where = "Idempotency-Key" if route.key is None else "The key"
-        return unread(Reason.KEY_INVALID, f"{where} is {key.expected}.", ref)
+        where = "Idempotency-Key is " if route.key is None else ""
+        return unread(Reason.KEY_INVALID, f"{where}{key.expected}.", ref)
 
     taken = fingerprint(request, entity, route.scheme)
     if isinstance(taken, Ambiguous):

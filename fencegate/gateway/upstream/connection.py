@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import ssl
 from typing import cast
 
 from fencegate.core.outcomes import Answer, Doubt, Evidence, OutcomeUnknown
@@ -21,7 +22,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timeout = 0.0
         self._progress_at = 0.0
-        self._unsent = False
+        self._unsent = 0  # bytes that the kernel has not taken, when last looked at
         self.idle_since = self._loop.time()
 
     # --- before a call ---------------------------------------------------------------------
@@ -30,12 +31,19 @@ class Connection(asyncio.Protocol):
     def closing(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
+    @property
+    def silent(self) -> bool:
+        """Does it show neither an end nor bytes that nobody asked for?"""
+        return not self.closing and not self._shows_something()
+
     def fresh(self, reuse_within: float) -> bool:
         """May it carry another call: idle for less than this, and showing no end?"""
-        return self.young(reuse_within) and not self._shows_something()
+        return self.young(reuse_within) and self.silent
 
     def young(self, reuse_within: float) -> bool:
-        return not self.closing and self._loop.time() - self.idle_since < reuse_within
+        said = self._reading.idle_limit if self._reading is not None else None
+        limit = reuse_within if said is None else min(reuse_within, said)
+        return not self.closing and self._loop.time() - self.idle_since < limit
 
     def close(self) -> None:
         if self._transport is not None:
@@ -81,12 +89,21 @@ class Connection(asyncio.Protocol):
         self._progress_at = self._loop.time()
 
     def _check_time(self) -> None:
+        self._note_sent()
         left = self._progress_at + self._timeout - self._loop.time()
         if left > 0:
             self._timer = self._loop.call_later(left, self._check_time)
         else:
             self._end(_unknown(Doubt.TIMEOUT))
             self.close()
+
+    def _note_sent(self) -> None:
+        """A large body that leaves bit by bit is progress too."""
+        assert self._transport is not None
+        unsent = self._transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            self._unsent = unsent
+            self._progressed()
 
     def _end(self, how: Answer | OutcomeUnknown) -> None:
         if self._ended is not None and not self._ended.done():
@@ -114,18 +131,35 @@ class Connection(asyncio.Protocol):
         self._read()
 
     def eof_received(self) -> None:
-        if self._reading is not None and self._ended is not None:
+        if self._reading is None or self._ended is None:
+            return
+        if not self._cut_off():
             self._reading.end()
-            self._read()
+        if self._reading.stage is Stage.COMPLETE:
+            self._end(self._reading.answer())
+        else:
+            self._end(_unknown(Doubt.CONNECTION_LOST))
+            self.close()
+
+    def _cut_off(self) -> bool:
+        """Has TLS ended without its closing alert? Anybody on the way may have done that, so it
+        ends no body (RFC 9112 section 9.8). Behind the alert reading gives the empty end."""
+        assert self._transport is not None
+        tls = self._transport.get_extra_info("ssl_object")
+        try:
+            return tls is not None and tls.read(1) != b""
+        except ssl.SSLError:
+            return True
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end(_unknown(Doubt.CONNECTION_LOST))
 
     def pause_writing(self) -> None:
-        self._unsent = True
+        assert self._transport is not None
+        self._unsent = self._transport.get_write_buffer_size()
 
     def resume_writing(self) -> None:
-        self._unsent = False
+        self._unsent = 0
         self._progressed()
 
 

@@ -68,3 +68,15 @@ def nominated(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
         if name.lower() == b"connection"
         for token in value.split(b",")
     )
+
+
+def idle_limit(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
+    """The seconds in `Keep-Alive: timeout=5`, None where the peer does not say."""
+    for name, value in headers:
+        if name.lower() != b"keep-alive":
+            continue
+        for member in value.lower().split(b","):
+            word, _, seconds = member.partition(b"=")
+            if word.strip() == b"timeout" and seconds.strip().isdigit():
+                return float(seconds)
+    return None

@@ -31,7 +31,7 @@ class LegSettings:
     def authority(self) -> bytes:
         host = f"[{self.host}]" if ":" in self.host else self.host
         default = 443 if self.tls else 80
-        return (host if self.port == default else f"{host}:{self.port}").encode("idna")
+        return (host if self.port == default else f"{host}:{self.port}").encode("ascii")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -100,9 +100,13 @@ class Leg:
             connection.close()
         try:
             async with asyncio.timeout(connect_timeout):
-                return await self._connect()
-        except (OSError, ssl.SSLError, TimeoutError):
+                connection = await self._connect()
+        except (OSError, ssl.SSLError, TimeoutError, UnicodeError):  # the last: no name for DNS
             return None
+        if connection.closing or (self._settings.tls is None and not connection.silent):
+            connection.close()  # the peer hung up at once, and nothing was written
+            return None
+        return connection
 
     def _keep(self, connection: Connection) -> None:
         """For the next call; those at the other end that have become too old are closed."""

@@ -8,7 +8,7 @@ from enum import Enum, auto
 import httptools
 
 from fencegate.core.outcomes import Answer
-from fencegate.gateway.upstream.head import answer_headers
+from fencegate.gateway.upstream.head import answer_headers, idle_limit
 
 
 class Stage(Enum):
@@ -30,6 +30,7 @@ class Reading:
         self.left_over = False
         self._head_only = method == "HEAD"
         self._progressed = progressed
+        self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._parser = httptools.HttpResponseParser(self)
@@ -49,8 +50,6 @@ class Reading:
         if self.stage is Stage.BODY and self._ends_with_connection():
             self._keep_alive = False
             self.stage = Stage.COMPLETE
-        elif self.stage is not Stage.COMPLETE:
-            self.stage = Stage.BROKEN
 
     def _broken(self) -> None:
         """Nonsense behind a complete answer does not undo it."""
@@ -60,14 +59,18 @@ class Reading:
             self.stage = Stage.BROKEN
 
     def answer(self) -> Answer:
-        status = self._parser.get_status_code()
-        without_body = self._head_only or status in (204, 304)
+        without_body = self._head_only or self._status in (204, 304)
         headers = answer_headers(self._headers, keep_length=without_body)
-        return Answer(status, headers, b"".join(self._body))
+        return Answer(self._status, headers, b"".join(self._body))
 
     @property
     def reusable(self) -> bool:
         return self._keep_alive and not self.left_over and not self._head_only
+
+    @property
+    def idle_limit(self) -> float | None:
+        """For how many seconds the upstream keeps an idle connection, where it says so."""
+        return idle_limit(self._headers)
 
     # --- called by the parser --------------------------------------------------------------
 
@@ -82,8 +85,11 @@ class Reading:
     def on_headers_complete(self) -> None:
         if self._interim() or self.stage is not Stage.HEAD:
             return
+        # Noted now: what comes behind the answer has a status too.
+        self._status = self._parser.get_status_code()
         codings = [v.strip().lower() for n, v in self._headers if n.lower() == b"transfer-encoding"]
-        self.stage = Stage.BODY if codings in ([], [b"chunked"]) else Stage.BROKEN
+        sound = 200 <= self._status <= 599 and codings in ([], [b"chunked"])
+        self.stage = Stage.BODY if sound else Stage.BROKEN
         self._progressed()
         if self._head_only and self.stage is Stage.BODY:
             self.stage = Stage.COMPLETE

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import orjson
 
 from fencegate.core.aging import due_at
 from fencegate.core.fingerprint import Fingerprint, Scheme
@@ -69,13 +70,13 @@ def record_of(row: tuple[Any, ...]) -> Record:
         credential=credential,
         fingerprint=Fingerprint(Scheme.from_text(scheme), _cut(parts)),
         entity=EntityId(domain, entity),
-        attempts=tuple(_attempt_in(item) for item in json.loads(attempts)),
+        attempts=tuple(_attempt_in(item) for item in orjson.loads(attempts)),
         state=_state(state, due, bool(listening), yields_at, tombstone, row[18:]),
         tries=tries,
         hold=hold,
         retention=retention,
         tombstone=tombstone,
-        disowned=tuple(Disowned(_attempt_in(a), until) for until, a in json.loads(disowned)),
+        disowned=tuple(Disowned(_attempt_in(a), until) for until, a in orjson.loads(disowned)),
     )
 
 
@@ -145,9 +146,9 @@ def _headers_out(headers: Headers) -> str:
 
 
 def _headers_in(text: str) -> Headers:
-    pairs = json.loads(text)
+    pairs = orjson.loads(text)
     return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return orjson.dumps(value).decode()

@@ -41,7 +41,7 @@ from fencegate.ledger.protocol import (
 )
 from fencegate.ledger.sqlite.neighbours import Neighbours
 from fencegate.ledger.sqlite.rows import SqliteRows
-from fencegate.ledger.sqlite.schema import connect, migrate
+from fencegate.ledger.sqlite.schema import connect, open_file
 from fencegate.ledger.sqlite.turn import Turn
 from fencegate.ledger.sqlite.writer import Writer
 from fencegate.ledger.watching import Watching
@@ -54,8 +54,7 @@ async def open_sqlite(
     path: Path, clock: Callable[[], Instant] = wall_clock, patience: float = PATIENCE
 ) -> SqliteLedger:
     """Open a ledger's file, making or migrating it. Raises `LedgerUnusable`."""
-    turn = Turn(path)
-    id = await asyncio.to_thread(migrate, path, turn)
+    turn, id = await asyncio.to_thread(open_file, path)
     return SqliteLedger(path, id, turn, clock, patience)
 
 

@@ -78,7 +78,9 @@ class SqliteRows:
             "caller": caller,
             "key": key,
         }
-        found = []
+        found: list[Other] = []
+        if not self._one("any_below", where):
+            return ()
         if row := self._one("open_below", where):
             found.append(Other(row[0], Open(row[1], bool(row[2]), row[3])))
         if row := self._one("unknown_below", where) or self._one("lapsed_below", where):

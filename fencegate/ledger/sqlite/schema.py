@@ -14,6 +14,7 @@ from fencegate.ledger.protocol import LedgerUnusable
 from fencegate.ledger.sqlite.turn import Turn
 
 OURS = 0x66656E63  # application_id: "fenc"
+OPENING = 10.0  # seconds to wait for other processes before a start is given up
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -24,16 +25,23 @@ def connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def migrate(path: Path, turn: Turn) -> str:
-    """Make the file or bring it up to date; answers the ledger's id."""
+def open_file(path: Path) -> tuple[Turn, str]:
+    """Make the file or bring it up to date; answers its lock and the ledger's id."""
     try:
-        with turn:
+        turn = Turn(path)
+        with turn.within(OPENING):
+            _recognise(path)
             db = connect(path)
             try:
-                return _migrate(db, path)
+                return turn, _migrate(db)
             finally:
                 db.close()
-    except sqlite3.Error as error:
+    except TimeoutError as error:
+        raise LedgerUnusable(
+            f"{path} is held by another process that has not let go of it in {OPENING:.0f} s; "
+            "see whether that process is stopped"
+        ) from error
+    except (sqlite3.Error, OSError) as error:
         raise LedgerUnusable(
             f"{path} cannot be used as a ledger: {error}; name a file of fencegate's own, "
             "or one that does not exist yet, in a folder that can be written"
@@ -47,24 +55,32 @@ def migrations() -> list[tuple[int, str]]:
     return sorted((int(match[1]), file.read_text()) for match, file in found if match)
 
 
-def _migrate(db: sqlite3.Connection, path: Path) -> str:
-    known = migrations()
-    with _transaction(db):
-        application, version, tables = (
-            db.execute("PRAGMA application_id").fetchone()[0],
-            db.execute("PRAGMA user_version").fetchone()[0],
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0],
+def _recognise(path: Path) -> None:
+    """Refuse what is not ours before anything in it is changed."""
+    if not path.exists():
+        return
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    finally:
+        db.close()
+    if application != OURS and tables:
+        raise LedgerUnusable(
+            f"{path} is a database of another program; name a file of fencegate's own"
         )
-        if application != OURS and tables:
-            raise LedgerUnusable(
-                f"{path} is a database of another program; name a file of fencegate's own"
-            )
-        if version > known[-1][0]:
-            raise LedgerUnusable(
-                f"{path} has schema {version}, this program knows {known[-1][0]}; "
-                "start a newer fencegate"
-            )
-        for number, sql in known:
+    newest = migrations()[-1][0]
+    if version > newest:
+        raise LedgerUnusable(
+            f"{path} has schema {version}, this program knows {newest}; start a newer fencegate"
+        )
+
+
+def _migrate(db: sqlite3.Connection) -> str:
+    with _transaction(db):
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        for number, sql in migrations():
             if number > version:
                 for statement in _statements(sql):
                     db.execute(statement)

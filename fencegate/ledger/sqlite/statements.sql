@@ -31,6 +31,12 @@ ON CONFLICT (upstream, caller, key) DO UPDATE SET
 -- name: drop_record
 DELETE FROM records WHERE upstream = ? AND caller = ? AND key = ?;
 
+-- name: any_below
+-- Asked first: mostly there is none, and the index alone knows it.
+SELECT 1 FROM records
+WHERE domain = :domain AND entity = :entity AND state IN ('open', 'unknown') AND fence < :below
+LIMIT 1;
+
 -- name: open_below
 -- The one that holds its successors up the longest; what has lapsed or yields holds up nobody.
 SELECT fence, due_at, listening, yields_at FROM records

@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+
+LOOK_AGAIN = 0.02  # seconds
 
 
 class Turn:
@@ -35,6 +40,23 @@ class Turn:
         trace: TracebackType | None,
     ) -> None:
         fcntl.flock(self._turn, fcntl.LOCK_UN)
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """The same, but given up with `TimeoutError`: for a start, which must say why it fails."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise TimeoutError from None
+                time.sleep(LOOK_AGAIN)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     def close(self) -> None:
         os.close(self._next)
