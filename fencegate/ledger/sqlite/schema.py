@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ def open_file(path: Path) -> tuple[Turn, str]:
         turn = Turn(path)
         with turn.within(OPENING):
             _recognise(path)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # answers are personal data
             db = connect(path)
             try:
                 return turn, _migrate(db)
