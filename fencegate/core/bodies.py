@@ -1,6 +1,6 @@
 """What of a body, a query and a media type counts when two requests are compared.
 
-Looser than the bytes only where no receiver can tell the difference; whatever does not parse
+Looser than the bytes only where no upstream can tell the difference; whatever does not parse
 strictly is compared byte by byte. A result names its kind and frames its pieces by length, so
 that no two kinds and no two contents have one result.
 """
@@ -19,7 +19,7 @@ from fencegate.core.strict_json import Duplicate, NotJson, TooDeep, canonical, p
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """The body cannot be compared, because receivers may differ on what it says."""
+    """The body cannot be compared, because upstreams may differ on what it says."""
 
     why: str
 
@@ -87,6 +87,7 @@ def canonical_query(raw: bytes | None, *, taken: tuple[str, ...]) -> bytes:
     `raw` is what follows the first `?`, None where there is none. Pieces are compared as they
     are spelt (`+`, `%20` and `%2B` differ); their order counts within one name, decoded once.
     A taken name is left out if it stands once. A query of taken names only counts as none.
+    Where a `;` stands in the raw text, nothing is grouped or left out.
     """
     pieces = [] if raw is None else _ordered_pieces(raw, taken)
     return framed(b"query", *pieces) if pieces else _NO_QUERY
@@ -97,7 +98,7 @@ _NO_QUERY = framed(b"no query")
 
 def _ordered_pieces(raw: bytes, taken: tuple[str, ...]) -> list[bytes]:
     pieces = raw.split(b"&")
-    if b";" in raw:  # some receivers split there too: what they see is known only as written
+    if b";" in raw:  # some upstreams split there too: what they see is known only as written
         return pieces
     named = [(_name(piece), piece) for piece in pieces]
     if taken:
@@ -116,7 +117,7 @@ def _name(piece: bytes) -> bytes:
 
 
 def _group(named: tuple[bytes, bytes]) -> str:
-    # Order shows between more than equal names: receivers fold case, PHP folds `.` and space
+    # Order shows between more than equal names: upstreams fold case, PHP folds `.` and space
     # into `_`, and `a[][x]`, `a[][y]` fill the elements of one list in the order they come.
     name = named[0].partition(b"[]")[0].replace(b".", b"_").replace(b" ", b"_")
     return name.decode("utf-8", "replace").casefold()

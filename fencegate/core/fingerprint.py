@@ -216,7 +216,7 @@ def _path(path: bytes, taken: frozenset[int]) -> bytes:
 
 
 def _media_types(lines: list[bytes]) -> bytes:
-    # Receivers differ on which of several lines counts, so all count, as they came.
+    # Upstreams differ on which of several lines counts, so all count, as they came.
     return framed(media_type(lines[0])) if len(lines) == 1 else framed(*lines)
 
 

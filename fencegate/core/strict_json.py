@@ -187,7 +187,7 @@ def canonical(value: Json) -> bytes:
     """One spelling per document: no spacing, members by name, numbers as written.
 
     Different documents have different spellings. Names that differ in case alone keep their
-    written order, because some receivers (Go's encoding/json) match names without case and let
+    written order, because some upstreams (Go's encoding/json) match names without case and let
     the last one win. `value` comes from `parse`, which bounds its depth.
     """
     # A lone surrogate is legal in JSON; it keeps a spelling of its own instead of a crash.

@@ -107,7 +107,7 @@ def test_broken_json_is_compared_byte_by_byte(body: bytes) -> None:
     ],
     ids=lambda value: repr(value[:24]),
 )
-def test_json_that_receivers_may_read_differently_is_ambiguous(body: bytes, why: str) -> None:
+def test_json_that_upstreams_may_read_differently_is_ambiguous(body: bytes, why: str) -> None:
     seen = canonical_body(body, JSON, ignore=("/amount",), taken_json=(), taken_form=())
     assert isinstance(seen, Ambiguous)
     assert why in seen.why
@@ -155,7 +155,7 @@ def test_order_of_parameters_is_ignored(one: bytes, other: bytes) -> None:
         (b"=1&=2", b"=2&=1"),
     ],
 )
-def test_order_within_one_name_is_kept_however_a_receiver_spells_it(
+def test_order_within_one_name_is_kept_however_an_upstream_spells_it(
     one: bytes, other: bytes
 ) -> None:
     assert query(one) != query(other)
