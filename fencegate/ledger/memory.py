@@ -13,7 +13,7 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import TypeVar
 
-from fencegate.core.aging import aged_other, aged_record, due_at
+from fencegate.core.aging import aged_record, due_at
 from fencegate.core.model import (
     AttemptId,
     Call,
@@ -92,12 +92,14 @@ class MemoryRows:
     def others(
         self, entity: EntityId, below: int, but: RecordId, now: Instant
     ) -> tuple[Other, ...]:
+        live = (aged_record(record, now) for record in self._live.get(entity, {}).values())
         return tuple(
-            aged_other(Other(record.fence, record.state), now)
-            for record in self._live.get(entity, {}).values()
-            if record.fence < below
-            and record.id != but
+            Other(record.fence, record.state)
+            for record in live
+            if record is not None
             and isinstance(record.state, (Open, Unknown))
+            and record.fence < below
+            and record.id != but
         )
 
     def open_records(

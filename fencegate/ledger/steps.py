@@ -33,7 +33,6 @@ from fencegate.core.model import (
     Settlement,
     Snapshot,
     Terms,
-    Unknown,
 )
 from fencegate.core.outcomes import Outcome
 from fencegate.core.resolution import Announcement, Frozen, NotReset, Reset, Resolution, VerdictOn
@@ -189,6 +188,7 @@ def _seen_by(rows: Rows, call: Call, terms: Terms, now: Instant) -> Snapshot:
     named = None
     if intent and terms.one_effect_per is OneEffectPer.INTENT and _none(own, now):
         named = rows.record(intent.key)
+        named = named if aged_record(named, now) else None
     record = own if named is None else named
     but = call.record_id if record is None else record.id
     others = rows.others(call.entity, call.fence, but, now)
@@ -230,7 +230,7 @@ def _write_record(rows: Rows, before: Record | None, after: Record | None, id: R
         rows.put_record(after)
     if after is None or isinstance(after.state, Freed):
         rows.leave_index(id)
-    if before is not None and _ended(before, after):
+    if before is not None and _is_news(before, after):
         rows.changed.update((before.id, before.entity))
 
 
@@ -241,11 +241,9 @@ def _write_index(rows: Rows, seen: Snapshot, left: Snapshot, call: Call, terms: 
         rows.put_intent(left.entity, intent_of(call), left.intent)
 
 
-def _ended(before: Record, after: Record | None) -> bool:
-    """Is there news for who waits: the open attempt has ended, or yields to its successors?"""
-    if not isinstance(before.state, Open):
-        return not isinstance(before.state, Unknown) or after != before
-    if after is None or not isinstance(after.state, Open):
+def _is_news(before: Record, after: Record | None) -> bool:
+    """Is there news for who waits? All but the renewal of an open attempt is."""
+    if after is None or not isinstance(before.state, Open) or not isinstance(after.state, Open):
         return True
     return after.state.yields_at != before.state.yields_at
 

@@ -72,6 +72,7 @@ class SqliteLedger:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="ledger-reader")
         self._reader: sqlite3.Connection | None = None
         self._path = path
+        self._closed = False
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -133,8 +134,10 @@ class SqliteLedger:
         """Write what was asked, and let go of the file."""
         self._neighbours.close()
         await self._writer.close()
-        self._reading.submit(self._close_reader)
-        self._reading.shutdown()
+        if not self._closed:
+            self._closed = True
+            self._reading.submit(self._close_reader)
+            self._reading.shutdown()
 
     # --- how -------------------------------------------------------------------------------
 
@@ -153,6 +156,8 @@ class SqliteLedger:
             raise
 
     async def _read(self, work: Callable[[SqliteRows], T]) -> T:
+        if self._closed:
+            raise LedgerUnavailable("the ledger is closed")
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._reading, self._on_reader, work)

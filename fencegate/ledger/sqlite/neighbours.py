@@ -24,7 +24,8 @@ EVERY = 0.02  # seconds: what a waiter on another process's call is late by at m
 
 _OF_RECORD = "SELECT state, attempts FROM records WHERE upstream = ? AND caller = ? AND key = ?"
 _OF_ENTITY = (
-    "SELECT id, fence, yields_at FROM records WHERE domain = ? AND entity = ? AND state = 'open'"
+    "SELECT id, fence, yields_at FROM records WHERE domain = ? AND entity = ? "
+    "AND state IN ('open', 'unknown') AND state = 'open'"
 )
 
 
@@ -74,11 +75,10 @@ class Neighbours:
         new = topics - self._seen.keys()
         if version == self._version and not new:
             return set()
-        self._version = version
         now = {topic: _state_of(db, topic) for topic in topics}
         # A topic seen for the first time may have changed since its waiter looked.
         changed = {topic for topic in topics if self._seen.get(topic) != now[topic]}
-        self._seen = now
+        self._seen, self._version = now, version  # only once the look has succeeded
         return changed | new
 
 

@@ -92,15 +92,25 @@ class Writer:
         db = self._connect()
         while self._wait():
             with self._turn:
-                if batch := self._take():
-                    self._write(db, batch)
+                if self._begin(db):
+                    self._write(db, self._take())
         db.close()
+        self._turn.close()
 
     def _wait(self) -> bool:
         with self._news:
             while not self._queue and not self._closing:
                 self._news.wait()
             return bool(self._queue)
+
+    def _begin(self, db: sqlite3.Connection) -> bool:
+        """Begin before work is taken: while it cannot begin, work can still be withdrawn."""
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self._fail(self._take(), _named(error, unclear=False))
+            return False
+        return True
 
     def _take(self) -> list[Asked]:
         with self._lock:
@@ -114,17 +124,15 @@ class Writer:
         """Commit the batch as one; if one of it cannot be done, each on its own."""
         rows = SqliteRows(db)
         try:
-            db.execute("BEGIN IMMEDIATE")
             now = self._clock()
             answers = [asked.work(rows, now) for asked in batch]
             rows.saw(now)
         except Exception as error:
             self._undo(db)
-            if len(batch) > 1:
-                for asked in batch:
-                    self._write(db, [asked])
-            else:
+            if len(batch) == 1:
                 self._fail(batch, _named(error, unclear=False))
+            else:
+                self._write_singly(db, batch)
             return
         try:
             db.execute("COMMIT")
@@ -133,6 +141,15 @@ class Writer:
             self._fail(batch, _named(error, unclear=True))
             return
         self._on_loop(self._answer, batch, answers, rows.changed)
+
+    def _write_singly(self, db: sqlite3.Connection, batch: list[Asked]) -> None:
+        for asked in batch:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
+                self._fail([asked], _named(error, unclear=False))
+            else:
+                self._write(db, [asked])
 
     def _undo(self, db: sqlite3.Connection) -> None:
         if db.in_transaction:
