@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs
+
 import orjson
 
 from fencegate.core.model import EntityId, FenceLead
@@ -15,9 +17,17 @@ from fencegate.ledger.protocol import Ledger, LedgerUnavailable
 
 
 async def announce(
-    ledger: Ledger, raw_entity: bytes, fences: list[bytes], lead: FenceLead | None, ref: str
+    ledger: Ledger,
+    raw_entity: bytes,
+    query: bytes,
+    fences: list[bytes],
+    lead: FenceLead | None,
+    ref: str,
 ) -> Reply:
     """Raise high water to the fence in the header; a lower one is 412."""
+    if parse_qs(query.decode("latin-1")).get("domain"):  # or it would be raised in another one
+        seen = "No policy names this domain."
+        return of_problem(unread(Reason.ENTITY_UNRESOLVED, seen, ref))
     decoded = decode_segment(raw_entity)
     entity = spell_entity(decoded) if isinstance(decoded, str) else decoded
     if isinstance(entity, Malformed):

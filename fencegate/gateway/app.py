@@ -68,7 +68,7 @@ class App:
                 ended = await unguarded.leg.forward(unguarded.outgoing, lambda: True)
                 return passed(ended, unguarded.ref), unguarded.ref
             case Order() as order:
-                reply = await exchange(self._gate, order)
+                reply, order = await exchange(self._gate, order)
                 self._gate.emit(_ended(order, reply, time.monotonic() - began))
                 return reply, order.ref
 
@@ -88,7 +88,7 @@ class App:
     # --- our own paths ---------------------------------------------------------------------
 
     async def _own(self, incoming: Incoming, ref: str) -> Reply:
-        path = incoming.target.partition(b"?")[0]
+        path, _, query = incoming.target.partition(b"?")
         if path == OWN + b"livez" and incoming.method == "GET":
             return _json({"live": True})
         if path == OWN + b"readyz" and incoming.method == "GET":
@@ -96,7 +96,8 @@ class App:
         if path.startswith(ENTITIES) and path.endswith(b"/fence") and incoming.method == "PUT":
             entity = path[len(ENTITIES) : -len(b"/fence")]
             fences = incoming.lines(FENCE)
-            return await announce(self._gate.ledger, entity, fences, self._announce_lead, ref)
+            lead = self._announce_lead
+            return await announce(self._gate.ledger, entity, query, fences, lead, ref)
         code = path.removeprefix(PROBLEMS).decode("latin-1")
         if incoming.method == "GET" and (page := _problem_page(code)):
             return page
@@ -107,7 +108,7 @@ class App:
 
     async def _send(self, send: Send, method: str, reply: Reply, ref: str) -> None:
         headers = [
-            *reply.headers,
+            *(_without_length(reply.headers) if reply.status in BODILESS else reply.headers),
             (b"fencegate-ref", ref.encode()),
             (b"fencegate-ledger", self._gate.ledger.id.encode()),
         ]
@@ -121,6 +122,11 @@ class App:
             headers.append((b"content-length", b"%d" % len(reply.body)))
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
+
+
+def _without_length(headers: Headers) -> Headers:
+    """The server would wait for the body that a 204 or 304 does not have."""
+    return tuple(header for header in headers if header[0].lower() != b"content-length")
 
 
 def _incoming(scope: Scope, receive: Receive) -> Incoming:

@@ -21,23 +21,24 @@ from fencegate.gateway.replies import Reply, away, refused, replayed, responded
 from fencegate.gateway.settling import settle
 
 
-async def exchange(gate: Gate, order: Order) -> Reply:
-    """Answer one call. What turns out not sent and superseded is admitted once more."""
+async def exchange(gate: Gate, order: Order) -> tuple[Reply, Order]:
+    """Answer one call. What turns out not sent and superseded is admitted once more, as another
+    attempt: the order that is answered comes back with the reply."""
     while True:
         decision = await admit(gate, order)
         match decision:
             case Replay():
-                return replayed(decision)
+                return replayed(decision), order
             case Refuse():
-                return refused(order, decision)
+                return refused(order, decision), order
             case LedgerAway():
-                return away(order)
+                return away(order), order
             case Granted(go=go, hold=hold):
                 reply = await gate.detached(carry(gate, order, go, hold))
             case _:
                 assert_never(decision)
         if reply is not None:
-            return reply
+            return reply, order
         order = order.afresh(gate.ids)
 
 

@@ -68,14 +68,16 @@ class Intake:
         """
         ref = self._ids()
         match self._policies.find(incoming.method, incoming.target):
-            case Found(route=route) as found if route.guard is not Guard.NONE:
-                return await self._guarded(incoming, found, ref)
-            case Found(route=route, upstream_target=target):
+            case Found(route=route, upstream_target=target) if route.guard is Guard.NONE:
                 settings = (route.connect_timeout, route.timeout, route.body_limit)
                 return await self._unguarded(incoming, route.upstream.name, target, settings, ref)
             case Passed(upstream=upstream, upstream_target=target):
                 times = (upstream.connect_timeout, upstream.timeout, upstream.body_limit)
                 return await self._unguarded(incoming, upstream.name, target, times, ref)
+            case _ if fault := framing_fault(incoming.headers):
+                return unread(Reason.FRAMING, fault, ref)
+            case Found() as found:
+                return await self._guarded(incoming, found, ref)
             case PathAmbiguous(expected=expected):
                 return unread(Reason.PATH_AMBIGUOUS, f"The path has {expected}.", ref)
             case NoRoute(write=True):
@@ -86,8 +88,6 @@ class Intake:
 
     async def _guarded(self, incoming: Incoming, found: Found, ref: str) -> Order | Problem:
         route = found.route
-        if fault := framing_fault(incoming.headers):
-            return unread(Reason.FRAMING, fault, ref)
         body = await incoming.read_body(route.body_limit)
         if body is None:
             return unread(Reason.BODY_TOO_LARGE, f"The limit is {route.body_limit} bytes.", ref)
@@ -133,7 +133,7 @@ def _identity(
     assert route.entity is not None
     entity = route.entity.render(captures, request)
     if isinstance(entity, Malformed):
-        return unread(Reason.ENTITY_UNRESOLVED, f"{entity.expected}.", ref)
+        return _unfilled(Reason.ENTITY_UNRESOLVED, entity, request, route, ref)
 
     fence = read_fence(request.lines(FENCE))
     if fence is None:
@@ -144,13 +144,14 @@ def _identity(
     key = read_key(request.lines(KEY)) if route.key is None else route.key.render(captures, request)
     if key is None:
         return unread(Reason.KEY_REQUIRED, "Idempotency-Key is not there.", ref)
+    if isinstance(key, Malformed) and route.key is None:
+        return unread(Reason.KEY_INVALID, f"Idempotency-Key is {key.expected}.", ref)
     if isinstance(key, Malformed):
-        where = "Idempotency-Key is " if route.key is None else ""
-        return unread(Reason.KEY_INVALID, f"{where}{key.expected}.", ref)
+        return _unfilled(Reason.KEY_INVALID, key, request, route, ref)
 
     taken = fingerprint(request, entity, route.scheme)
     if isinstance(taken, Ambiguous):
-        return unread(Reason.BODY_AMBIGUOUS, f"The body is ambiguous: {taken.why}.", ref)
+        return _ambiguous(taken, ref)
     return Call(
         upstream=route.upstream.name,
         caller=None,
@@ -162,6 +163,20 @@ def _identity(
         attempt=AttemptId(ref),
         holder=_holder(request),
     )
+
+
+def _unfilled(
+    reason: Reason, malformed: Malformed, request: Request, route: Route, ref: str
+) -> Problem:
+    """A template that could not be filled in; maybe because the body has more than one reading."""
+    taken = fingerprint(request, "", route.scheme)
+    if isinstance(taken, Ambiguous):
+        return _ambiguous(taken, ref)
+    return unread(reason, f"{malformed.expected}.", ref)
+
+
+def _ambiguous(body: Ambiguous, ref: str) -> Problem:
+    return unread(Reason.BODY_AMBIGUOUS, f"The body is ambiguous: {body.why}.", ref)
 
 
 def _outgoing(incoming: Incoming, target: bytes, body: bytes, route: Route, key: str) -> Outgoing:

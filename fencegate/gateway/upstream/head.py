@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from fencegate.core.outcomes import Headers
 
-# RFC 9110 section 7.6.1 and 11.7: fields of one hop. Expect is ours to answer.
+# RFC 9110 section 7.6.1 and 11.7: fields of one hop. Expect is ours to answer, and the token is
+# shown to us.
 HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -20,7 +21,7 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-OF_THE_REQUEST = HOP_BY_HOP | {b"host", b"content-length", b"expect"}
+OF_THE_REQUEST = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"fencegate-token"}
 OUR_ANSWERS = frozenset({b"idempotency-replayed", b"idempotent-replayed"})
 
 
