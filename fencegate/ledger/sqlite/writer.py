@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from fencegate.core.model import Instant
@@ -56,6 +57,7 @@ class Writer:
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
         self._closing = False
+        self._told: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
 
@@ -94,6 +96,7 @@ class Writer:
             with self._turn:
                 if self._begin(db):
                     self._write(db, self._take())
+            self._hand_out()
         db.close()
         self._turn.close()
 
@@ -140,7 +143,7 @@ class Writer:
             self._undo(db)
             self._fail(batch, _named(error, unclear=True))
             return
-        self._on_loop(self._answer, batch, answers, rows.changed)
+        self._told.append(partial(self._answer, batch, answers, rows.changed))
 
     def _write_singly(self, db: sqlite3.Connection, batch: list[Asked]) -> None:
         for asked in batch:
@@ -157,11 +160,14 @@ class Writer:
                 db.execute("ROLLBACK")
 
     def _fail(self, batch: list[Asked], error: Exception) -> None:
-        self._on_loop(self._refuse, batch, error)
+        self._told.append(partial(self._refuse, batch, error))
 
-    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(call, *arguments)
+    def _hand_out(self) -> None:
+        """Only when the turn is over: who acts on an answer must not find us still holding it."""
+        for tell in self._told:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(tell)
+        self._told.clear()
 
     # --- on the loop -----------------------------------------------------------------------
 
