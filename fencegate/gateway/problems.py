@@ -195,8 +195,8 @@ def _seen(refusal: Refuse, call: Call) -> str:
     entity, water = call.entity.name, refusal.high_water
     match refusal.reason:
         case Reason.STALE_FENCE:
-            by = f", accepted for {refusal.holder}" if refusal.holder else ""
-            return f"Fence {call.fence} is below {water}{by}, for {entity}."
+            by = f" (accepted for {refusal.holder})" if refusal.holder else ""
+            return f"Fence {call.fence} is below {water}{by} for {entity}."
         case Reason.FENCE_TOO_FAR:
             return f"Fence {call.fence} is too far ahead of {water} for {entity}."
         case Reason.KEY_REUSED:

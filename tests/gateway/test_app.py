@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.gateway.rig import (
     through_asgi,
     until,
 )
-from tests.gateway.scripts import nothing, say
+from tests.gateway.scripts import held, nothing, say
 
 
 @pytest.fixture
@@ -216,13 +217,14 @@ async def test_announcing_a_fence_again_raises_nothing_and_a_lower_one_is_refuse
 async def test_an_announcement_counts_what_is_still_open_below(
     double: Double, start: Start
 ) -> None:
-    double.default = nothing()
-    gateway = await start(timeout="5s")
+    released = threading.Event()
+    double.default = held(released, ok())
+    gateway = await start()
     calls = [asyncio.create_task(gateway.call(key, 41)) for key in ("a", "b")]
     await until(lambda: len(double.hits) == 2)
     assert json.loads((await announce(gateway, "item:8812", "42")).body)["open_below"] == 2
-    for call in calls:
-        call.cancel()
+    released.set()
+    assert [(await call).status for call in calls] == [201, 201]
 
 
 async def test_an_announcement_works_on_a_frozen_entity(start: Start, ledger: Ledger) -> None:

@@ -147,6 +147,19 @@ async def test_every_kind_of_body_is_replayed_as_it_came(
     assert double.effects == 1
 
 
+async def test_bytes_beyond_ascii_in_a_field_are_passed_on_and_replayed(
+    double: Double, start: Start
+) -> None:
+    value = bytes(range(0xA1, 0x100))
+    double.script = [say(b"HTTP/1.1 200 O\r\nContent-Length: 0\r\nX-Name: " + value + b"\r\n\r\n")]
+    gateway = await start()
+    for _ in range(2):
+        got = await gateway.call(headers=[("X-Name", value.decode("latin-1"))])
+        assert (got.status, got.header("x-name")) == (200, value.decode("latin-1"))
+    (hit,) = double.hits
+    assert hit.header("x-name") == value.decode("latin-1")
+
+
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 302, 307, 400, 404, 409, 410, 422, 451])
 async def test_every_other_status_is_final_and_replayed(
     double: Double, start: Start, status: int

@@ -144,7 +144,7 @@ class Broken(Around):
 
     async def admit(self, call: Call, terms: Terms) -> Told[Decision]:
         if self.away:
-            raise LedgerUnavailable("away", unclear=True)
+            raise LedgerUnavailable("away")
         return await self.within.admit(call, terms)
 
 

@@ -23,6 +23,7 @@ class Connection(asyncio.Protocol):
         self._timeout = 0.0
         self._progress_at = 0.0
         self._unsent = 0  # bytes that the kernel has not taken, when last looked at
+        self._idle_limit: float | None = None
         self.idle_since = self._loop.time()
 
     # --- before a call ---------------------------------------------------------------------
@@ -41,7 +42,7 @@ class Connection(asyncio.Protocol):
         return self.young(reuse_within) and self.silent
 
     def young(self, reuse_within: float) -> bool:
-        said = self._reading.idle_limit if self._reading is not None else None
+        said = self._idle_limit
         limit = reuse_within if said is None else min(reuse_within, said)
         return not self.closing and self._loop.time() - self.idle_since < limit
 
@@ -72,12 +73,14 @@ class Connection(asyncio.Protocol):
     async def ended(self) -> Answer | OutcomeUnknown:
         """Wait for the end of the exchange; then `reusable` tells what the connection is worth."""
         assert self._ended is not None
+        assert self._reading is not None
         try:
             return await self._ended
         finally:
             if self._timer is not None:
                 self._timer.cancel()
             self._ended = None
+            self._idle_limit = self._reading.idle_limit
             self.idle_since = self._loop.time()
 
     @property
