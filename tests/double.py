@@ -75,6 +75,7 @@ class Double:
 
     def _run(self, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
+        self._loop.set_exception_handler(lambda loop, context: None)  # peers may be killed
         server = self._loop.run_until_complete(
             asyncio.start_server(self._serve, "127.0.0.1", self.port)
         )
@@ -82,6 +83,10 @@ class Double:
         started.set()
         self._loop.run_forever()
         server.close()
+        for task in (tasks := asyncio.all_tasks(self._loop)):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

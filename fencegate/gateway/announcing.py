@@ -6,26 +6,26 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from fencegate.core.events import LedgerFailed
 from fencegate.core.model import EntityId, FenceLead
 from fencegate.core.outcomes import Headers
 from fencegate.core.reading import Malformed, decode_segment, read_fence, spell_entity
 from fencegate.core.reasons import Reason
 from fencegate.core.resolution import Announced, NotAnnounced
+from fencegate.gateway.gate import Gate
+from fencegate.gateway.intake import DEFAULT_DOMAIN, Incoming, read_holder
 from fencegate.gateway.problems import KINDS, Problem, unread
+from fencegate.gateway.protected import FENCE, HOLDER
 from fencegate.gateway.replies import Reply, of_problem
-from fencegate.ledger.protocol import Ledger, LedgerUnavailable
+from fencegate.ledger.protocol import LedgerUnavailable
 
 
 async def announce(
-    ledger: Ledger,
-    raw_entity: bytes,
-    query: bytes,
-    fences: list[bytes],
-    lead: FenceLead | None,
-    ref: str,
+    gate: Gate, incoming: Incoming, raw_entity: bytes, lead: FenceLead | None, ref: str
 ) -> Reply:
     """Raise high water to the fence in the header; a lower one is 412."""
-    if parse_qs(query.decode("latin-1")).get("domain"):  # or it would be raised in another one
+    query = incoming.target.partition(b"?")[2].decode("latin-1")
+    if parse_qs(query).get("domain"):  # or it would be raised in another one
         seen = "No policy names this domain."
         return of_problem(unread(Reason.ENTITY_UNRESOLVED, seen, ref))
     decoded = decode_segment(raw_entity)
@@ -34,15 +34,19 @@ async def announce(
         return of_problem(
             unread(Reason.ENTITY_UNRESOLVED, f"The entity is {entity.expected}.", ref)
         )
-    fence = read_fence(fences)
+    fence = read_fence(incoming.lines(FENCE))
     if fence is None:
         return of_problem(unread(Reason.FENCE_REQUIRED, "X-Execution-Fence is not there.", ref))
     if isinstance(fence, Malformed):
         seen = f"X-Execution-Fence is {fence.expected}."
         return of_problem(unread(Reason.FENCE_INVALID, seen, ref))
     try:
-        told, open_below = await ledger.announce(EntityId("", entity), fence, None, lead)
-    except LedgerUnavailable:
+        holder = read_holder(incoming.lines(HOLDER))
+        told, open_below = await gate.ledger.announce(
+            EntityId(DEFAULT_DOMAIN, entity), fence, holder, lead
+        )
+    except LedgerUnavailable as error:
+        gate.emit(LedgerFailed("announce", str(error), error.unclear))
         seen = "The ledger did not answer in time."
         return of_problem(unread(Reason.LEDGER_UNAVAILABLE, seen, ref))
     match told:

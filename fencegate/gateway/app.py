@@ -20,7 +20,6 @@ from fencegate.gateway.gate import Gate
 from fencegate.gateway.intake import Incoming, Intake, Unguarded
 from fencegate.gateway.order import Order
 from fencegate.gateway.problems import KINDS, Problem, unread
-from fencegate.gateway.protected import FENCE
 from fencegate.gateway.replies import Reply, of_problem, passed
 
 Scope = MutableMapping[str, Any]
@@ -88,16 +87,14 @@ class App:
     # --- our own paths ---------------------------------------------------------------------
 
     async def _own(self, incoming: Incoming, ref: str) -> Reply:
-        path, _, query = incoming.target.partition(b"?")
+        path = incoming.target.partition(b"?")[0]
         if path == OWN + b"livez" and incoming.method == "GET":
             return _json({"live": True})
         if path == OWN + b"readyz" and incoming.method == "GET":
             return _json({"ready": True, "ledger": self._gate.ledger.id})
         if path.startswith(ENTITIES) and path.endswith(b"/fence") and incoming.method == "PUT":
             entity = path[len(ENTITIES) : -len(b"/fence")]
-            fences = incoming.lines(FENCE)
-            lead = self._announce_lead
-            return await announce(self._gate.ledger, entity, query, fences, lead, ref)
+            return await announce(self._gate, incoming, entity, self._announce_lead, ref)
         code = path.removeprefix(PROBLEMS).decode("latin-1")
         if incoming.method == "GET" and (page := _problem_page(code)):
             return page

@@ -161,7 +161,7 @@ def _identity(
         key=key,
         prints=(taken,),
         attempt=AttemptId(ref),
-        holder=_holder(request),
+        holder=read_holder(request.lines(HOLDER)),
     )
 
 
@@ -208,9 +208,8 @@ def _credential(request: Request) -> str:
     return sha256(b"\0".join(request.lines(b"authorization"))).hexdigest()
 
 
-def _holder(request: Request) -> str | None:
+def read_holder(lines: list[bytes]) -> str | None:
     """Who says to hold the lease; what is no short plain text is not shown to anyone."""
-    lines = request.lines(HOLDER)
     if len(lines) != 1 or len(lines[0]) > MAX_HOLDER:
         return None
     spelled = spell_entity(lines[0].decode("latin-1"))

@@ -113,10 +113,14 @@ def _guards(match: Pattern, stated: Guard | None) -> Iterator[tuple[Guard, Patte
     if stated is not None:
         yield stated, match
         return
-    if reads := READS if match.methods is None else READS & match.methods:
+    if match.methods is None:
+        yield Guard.NONE, replace(match, methods=READS)
+        yield Guard.FULL, replace(match, but=READS)
+        return
+    if reads := READS & match.methods:
         yield Guard.NONE, replace(match, methods=reads)
-    if match.methods is None or match.methods - READS:
-        yield Guard.FULL, replace(match, methods=match.methods and match.methods - READS)
+    if writes := match.methods - READS:
+        yield Guard.FULL, replace(match, methods=writes)
 
 
 def _terms(settings: RouteSettings, upstream: UpstreamSection, gateway: GatewaySettings) -> Terms:

@@ -83,7 +83,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Which methods (None: all) and which paths a route takes.
+    """Which methods (None: all `but` some, to the letter) and which paths a route takes.
 
     `rest`: one or more segments may follow, which is what `**` says.
     """
@@ -92,6 +92,7 @@ class Pattern:
     methods: frozenset[str] | None
     parts: tuple[str | Capture, ...]
     rest: bool
+    but: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"
@@ -102,12 +103,10 @@ class Pattern:
 
     def takes(self, method: str) -> bool:
         """In any case, because a server might; who serves GET serves HEAD by the same code."""
+        if self.methods is None:
+            return method not in self.but
         name = method.upper()
-        return (
-            self.methods is None
-            or name in self.methods
-            or (name == "HEAD" and "GET" in self.methods)
-        )
+        return name in self.methods or (name == "HEAD" and "GET" in self.methods)
 
     def match(self, path: Path) -> dict[str, bytes] | None:
         """The captured segments as they came, or None where the path is another."""

@@ -44,17 +44,7 @@ def upstream_up(port: int = 0) -> Iterator[Double]:
     """A double on this port (0: a free one); at the end it drops what it was about to say."""
     double = Double(port=port).start()
     yield double
-    asyncio.run_coroutine_threadsafe(_let_go(), double._loop).result(5)
     double.stop()
-    double._loop.close()
-
-
-async def _let_go() -> None:
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -359,3 +359,20 @@ def test_place_that_is_read_whole_as_the_key_is_no_part_of_the_fingerprint(
         f"routes: [{{match: '{match}', entity: e, key: '{key}'}}]",
     )
     assert [route.scheme.taken for route in policies.routes] == [taken]
+
+
+def test_read_of_a_match_on_all_methods_goes_as_it_came_though_its_writes_are_guarded(
+    tmp_path: Path,
+) -> None:
+    policies = written(
+        tmp_path,
+        all="""
+            upstream: {name: all, mount: /all, url: "http://localhost:9000"}
+            routes:
+              - match: "* /api/{x}"
+                entity: thing:{path.x}
+            """,
+    )
+    assert found(policies.find("GET", b"/all/api/a%2Fb")).route.guard is Guard.NONE
+    assert isinstance(policies.find("POST", b"/all/api/a%2Fb"), PathAmbiguous)
+    assert isinstance(policies.find("get", b"/all/api/a%2Fb"), PathAmbiguous)
