@@ -29,6 +29,7 @@ from fencegate.core.model import (
     Compare,
     Decision,
     Done,
+    Entity,
     Expired,
     FenceLead,
     Freed,
@@ -210,8 +211,9 @@ def _raised(seen: Snapshot, call: Call, now: Instant) -> Snapshot:
     """High water at least at the call's fence; the index is emptied where it rose."""
     if call.fence <= seen.entity.high_water:
         return seen
-    entity = replace(seen.entity, high_water=call.fence, holder=call.holder, accepted_at=now)
-    return replace(seen, entity=entity, intent=None)
+    was = seen.entity
+    entity = Entity(was.id, call.fence, call.holder, now, was.frozen)
+    return Snapshot(entity, seen.record, seen.others, None, seen.latest)
 
 
 def _entered(seen: Snapshot, call: Call, terms: Terms, now: Instant) -> Snapshot:

@@ -276,7 +276,7 @@ class Snapshot:
     latest: Instant = 0
 
     def with_record(self, record: Record | None) -> Snapshot:
-        return replace(self, record=record)
+        return Snapshot(self.entity, record, self.others, self.intent, self.latest)
 
 
 # --- what the law says ---------------------------------------------------------------------

@@ -38,6 +38,7 @@ Fences = tuple[int, int, int]
 SMALL: Fences = (9, 10, 11)
 BEYOND_DOUBLES: Fences = (2**53, 2**53 + 1, 2**53 + 2)
 LARGEST: Fences = (2**63 - 3, 2**63 - 2, 2**63 - 1)
+LENGTHS = (SMALL, BEYOND_DOUBLES, SMALL, LARGEST, BEYOND_DOUBLES)
 
 _numbers = count(1)
 
@@ -102,12 +103,15 @@ def rows() -> Iterator[Case]:
         ("none", True, StaleReplay.REPLAY),
         ("none", False, StaleReplay.REFUSE),
     )
-    for state, who, fence, (neighbours, frozen, replays) in product(
-        STATES, WHO, SMALL, (plain, *others)
+    lengths = cycle(LENGTHS)
+    for state, who, place, (neighbours, frozen, replays) in product(
+        STATES, WHO, range(3), (plain, *others)
     ):
         if replays is StaleReplay.REFUSE and not state.startswith("done"):
             continue
-        scene = scene_of(state, neighbours, caller=who.caller)
+        fences = next(lengths)
+        fence = fences[place]
+        scene = scene_of(state, neighbours, fences, caller=who.caller)
         if frozen:
             scene.frozen(0.1)
         call = scene.call(
@@ -168,7 +172,7 @@ def orders() -> Iterator[Case]:
         product(IN_QUESTION, SOME_NEIGHBOURS, ("refuse",), ("ignore",), ("first",)),
         product(NOTHING_THERE, NEIGHBOURS, ("refuse",), Predecessor, WAITS),
     )
-    lengths = cycle((SMALL, BEYOND_DOUBLES, LARGEST, SMALL))
+    lengths = cycle(LENGTHS)
     for state, neighbours, unknown, order, wait in places:
         fences = next(lengths)
         scene = scene_of(state, neighbours, fences)

@@ -263,6 +263,12 @@ def _both(scene: Scene) -> None:
     scene.goes("fourth", 2, key="fourth key")
 
 
+def _behind_a_stream(scene: Scene) -> None:
+    """The stream is held for longer than what still stands in the way."""
+    scene.goes("third", 12, key="third key")
+    _beside(10, (Streaming(SECOND), 9))(scene)
+
+
 NEIGHBOURS: dict[str, Recipe] = {
     "none": _nothing,
     "open": _beside(2),
@@ -272,6 +278,7 @@ NEIGHBOURS: dict[str, Recipe] = {
     "open, long forgotten": _beside(LONG),
     "streaming, not for long": _beside(10, (Streaming(60 * SECOND), 9)),
     "streaming, too long": _beside(10, (Streaming(SECOND), 9)),
+    "streaming, too long, and open": _behind_a_stream,
     "done": _beside(10, (ANSWERED, 9)),
     "unknown, and two open": _both,
 }

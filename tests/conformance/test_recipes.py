@@ -48,6 +48,7 @@ BESIDE = {
     "open, long forgotten": "expired",
     "streaming, not for long": "sending",
     "streaming, too long": "sending",
+    "streaming, too long, and open": "sending",
     "done": "done",
     "unknown, and two open": "unknown",
 }

@@ -26,7 +26,7 @@ from tests.conformance.recipes import Scene, Step, Verbs
 
 CASES = {
     domain.rows: 1_911,
-    domain.orders: 2_260,
+    domain.orders: 2_368,
     domain.intents: 672,
     domain.settlements: 896,
     domain.renewals: 112,

@@ -24,8 +24,7 @@ EVERY = 0.02  # seconds: what a waiter on another process's call is late by at m
 
 _OF_RECORD = "SELECT state, attempts FROM records WHERE upstream = ? AND caller = ? AND key = ?"
 _OF_ENTITY = (
-    "SELECT id, fence, yields_at FROM records WHERE domain = ? AND entity = ? "
-    "AND state IN ('open', 'unknown') AND state = 'open'"
+    "SELECT id, fence, yields_at FROM records WHERE domain = ? AND entity = ? AND state = 'open'"
 )
 
 

@@ -31,9 +31,6 @@ ON CONFLICT (upstream, caller, key) DO UPDATE SET
 -- name: drop_record
 DELETE FROM records WHERE upstream = ? AND caller = ? AND key = ?;
 
--- Where `state IN ('open', 'unknown')` stands beside `state = ...`, it is there to say that the
--- index of live records may be used.
-
 -- name: any_below
 -- Asked first: mostly there is none, and the index alone knows it.
 SELECT 1 FROM records
@@ -43,21 +40,21 @@ LIMIT 1;
 -- name: open_below
 -- The one that holds its successors up the longest; what has lapsed or yields holds up nobody.
 SELECT fence, due_at, listening, yields_at FROM records
-WHERE domain = :domain AND entity = :entity AND state IN ('open', 'unknown') AND state = 'open' AND fence < :below
+WHERE domain = :domain AND entity = :entity AND state = 'open' AND fence < :below
   AND due_at > :now AND (yields_at IS NULL OR yields_at > :now)
   AND NOT (upstream = :upstream AND caller = :caller AND key = :key)
 ORDER BY due_at DESC LIMIT 1;
 
 -- name: unknown_below
 SELECT fence FROM records
-WHERE domain = :domain AND entity = :entity AND state IN ('open', 'unknown') AND state = 'unknown' AND fence < :below
+WHERE domain = :domain AND entity = :entity AND state = 'unknown' AND fence < :below
   AND due_at > :now
   AND NOT (upstream = :upstream AND caller = :caller AND key = :key)
 LIMIT 1;
 
 -- name: lapsed_below
 SELECT fence FROM records
-WHERE domain = :domain AND entity = :entity AND state IN ('open', 'unknown') AND state = 'open' AND fence < :below
+WHERE domain = :domain AND entity = :entity AND state = 'open' AND fence < :below
   AND due_at <= :now AND due_at + tombstone > :now
   AND NOT (upstream = :upstream AND caller = :caller AND key = :key)
 LIMIT 1;
@@ -67,13 +64,13 @@ SELECT upstream, caller, key, domain, entity, state, due_at, listening, yields_a
        scheme, parts, attempts, disowned, tries, hold, retention, tombstone,
        status, headers, length, digest, NULL
 FROM records
-WHERE domain = :domain AND entity = :entity AND state IN ('open', 'unknown') AND state = 'open'
+WHERE domain = :domain AND entity = :entity AND state = 'open'
   AND (:below IS NULL OR fence < :below) AND due_at > :now
 ORDER BY fence, json_extract(attempts, '$[#-1][4]'), key LIMIT :limit;
 
 -- name: count_open
 SELECT count(*) FROM records
-WHERE domain = :domain AND entity = :entity AND state IN ('open', 'unknown') AND state = 'open'
+WHERE domain = :domain AND entity = :entity AND state = 'open'
   AND (:below IS NULL OR fence < :below) AND due_at > :now;
 
 -- name: intent

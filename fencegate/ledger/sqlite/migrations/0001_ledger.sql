@@ -43,10 +43,8 @@ CREATE TABLE records (
     body        BLOB,                -- NULL: not kept
     UNIQUE (upstream, caller, key)
 );
-CREATE INDEX records_live ON records (domain, entity, state, fence)
-    WHERE state IN ('open', 'unknown');
+CREATE INDEX records_of_entity ON records (domain, entity, state, fence);
 CREATE INDEX records_due ON records (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX records_of_entity ON records (domain, entity);
 
 CREATE TABLE intents (
     domain     TEXT    NOT NULL,
