@@ -148,6 +148,8 @@ IN_QUESTION = (
     "listening, hold out",
     "unknown",
     "unknown again",
+    "unknown again, below the limit",
+    "unknown again, at the limit",
     "unknown again, earlier connected",
     "unknown, a later one undone",
     "unknown after a disowned one",

@@ -99,8 +99,8 @@ class Scene:
     def ago(self, seconds: float, step: Step) -> None:
         self.steps.append((round(seconds * SECOND), step))
 
-    def goes(self, attempt: str, ago: float, *, key: str = "key") -> None:
-        call, terms = self.call(attempt, key=key, caller=self.caller), self.terms
+    def goes(self, attempt: str, ago: float, *, key: str = "key", fence: int | None = None) -> None:
+        call, terms = self.call(attempt, key=key, fence=fence, caller=self.caller), self.terms
         self.ago(ago, lambda ledger: ledger.admit(call, terms))
 
     def ends(self, attempt: str, outcome: Outcome, ago: float, *, key: str = "key") -> None:
@@ -194,6 +194,18 @@ def _after_disowned(then: Recipe) -> Recipe:
     return recipe
 
 
+def _resent(times: int) -> Recipe:
+    """So often that one more resend is one more than `resend_limit`, or just not."""
+
+    def recipe(scene: Scene) -> None:
+        names = ["earlier", *(f"earlier {number}" for number in range(2, times + 1)), "current"]
+        for ago, name in zip(range(60, 0, -10), names, strict=False):
+            scene.goes(name, ago)
+            scene.ends(name, IN_DOUBT, ago - 5)
+
+    return recipe
+
+
 def _reverted(scene: Scene) -> None:
     _again(_ended(UNSENT, 20))(scene)
     scene.current = scene.attempt("earlier")
@@ -231,6 +243,8 @@ STATES: dict[str, Recipe] = {
     "done, as the disowned one says": _answered_late,
     "unknown": _ended(IN_DOUBT),
     "unknown again": _again(_ended(IN_DOUBT)),
+    "unknown again, below the limit": _resent(RESEND.resend_limit - 1),
+    "unknown again, at the limit": _resent(RESEND.resend_limit),
     "unknown again, earlier connected": _again_while_connected(_ended(IN_DOUBT)),
     "unknown, a later one undone": _reverted,
     "unknown after a disowned one": _after_disowned(_ended(IN_DOUBT)),
@@ -269,6 +283,11 @@ def _behind_a_stream(scene: Scene) -> None:
     _beside(10, (Streaming(SECOND), 9))(scene)
 
 
+def _of_one_lease(scene: Scene) -> None:
+    """Under the next fence, which is high water by then."""
+    scene.goes("other", 0.1, key="other key", fence=scene.fence + 1)
+
+
 NEIGHBOURS: dict[str, Recipe] = {
     "none": _nothing,
     "open": _beside(2),
@@ -280,5 +299,6 @@ NEIGHBOURS: dict[str, Recipe] = {
     "streaming, too long": _beside(10, (Streaming(SECOND), 9)),
     "streaming, too long, and open": _behind_a_stream,
     "done": _beside(10, (ANSWERED, 9)),
+    "open, under the next fence": _of_one_lease,
     "unknown, and two open": _both,
 }

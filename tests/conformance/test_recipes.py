@@ -29,6 +29,8 @@ REACHED = {
     "done, as the disowned one says": "done",
     "unknown": "unknown",
     "unknown again": "unknown",
+    "unknown again, below the limit": "unknown",
+    "unknown again, at the limit": "unknown",
     "unknown again, earlier connected": "unknown",
     "unknown, a later one undone": "unknown",
     "unknown after a disowned one": "unknown",
@@ -50,6 +52,7 @@ BESIDE = {
     "streaming, too long": "sending",
     "streaming, too long, and open": "sending",
     "done": "done",
+    "open, under the next fence": "sending",
     "unknown, and two open": "unknown",
 }
 

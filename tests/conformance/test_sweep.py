@@ -25,12 +25,12 @@ from tests.conformance.oracle import Oracle
 from tests.conformance.recipes import Scene, Step, Verbs
 
 CASES = {
-    domain.rows: 1_911,
-    domain.orders: 2_368,
-    domain.intents: 672,
-    domain.settlements: 896,
-    domain.renewals: 112,
-    domain.resolutions: 448,
+    domain.rows: 2_037,
+    domain.orders: 2_726,
+    domain.intents: 720,
+    domain.settlements: 960,
+    domain.renewals: 120,
+    domain.resolutions: 480,
 }
 
 AT_ONCE = 1_000
