@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fencegate.core.aging import aged
+from fencegate.core.fingerprint import Fingerprint
 from fencegate.core.model import (
     Attempt,
     AttemptId,
@@ -78,7 +79,7 @@ def admit(seen: Snapshot, call: Call, terms: Terms, now: Instant) -> Ruling[Deci
         mine = call.print_under(record.fingerprint.scheme)
         if mine is None:
             return Ruling(Compare(record.fingerprint.scheme), seen)
-        if parts := record.fingerprint.differs_from(mine):  # row 3
+        if parts := differing(record, call, mine):  # row 3
             return _refuse(seen, call, Reason.KEY_REUSED, parts=parts)
 
         match record.state:
@@ -121,6 +122,15 @@ def too_far(fence: int, high_water: int, lead: FenceLead | None, now: Instant) -
     if lead is None:
         return False
     return fence > (max(high_water, now) if lead.clock else high_water) + lead.ahead
+
+
+def differing(record: Record, call: Call, mine: Fingerprint) -> tuple[str, ...]:
+    """Row 3: the parts in which a call is not the one that its key stands for. The same name in
+    another fence domain is another entity."""
+    parts = record.fingerprint.differs_from(mine)
+    if not parts and record.entity != call.entity:
+        return ("entity",)
+    return parts
 
 
 def may_resend(seen: Snapshot, record: Record, call: Call, terms: Terms, now: Instant) -> bool:

@@ -403,7 +403,8 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """No record was changed: it is closed, another attempt's, or not there (`nothing`)."""
+    """No record was changed: it is closed or another attempt's. `nothing`: the attempt that was to
+    be undone is not there, and may yet come."""
 
     nothing: bool = False
 

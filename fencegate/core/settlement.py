@@ -149,12 +149,16 @@ def _on_freed(
 def _superseded(
     seen: Snapshot, record: Record, attempt: AttemptId, outcome: Outcome, now: Instant
 ) -> Ruling[Settlement]:
-    """Evidence only: an earlier attempt under the key is known to have ended."""
+    """Evidence only: an earlier attempt under the key is known to have ended. An attempt that the
+    record never held may still be on its way here, when it is undone."""
+    disowned = _is_disowned(record, attempt)
+    if isinstance(outcome, NotSent) and not disowned and not record.holds(attempt):
+        return Ruling(Superseded(nothing=True), seen)
     ends = not isinstance(outcome, (TimedOut, Streaming))
     attempts = tuple(
         _ended(a, outcome, now) if a.id == attempt and ends else a for a in record.attempts
     )
-    notes = _evidence(record, outcome, disowned=_is_disowned(record, attempt))
+    notes = _evidence(record, outcome, disowned=disowned)
     return Ruling(Superseded(), seen.with_record(replace(record, attempts=attempts)), notes)
 
 

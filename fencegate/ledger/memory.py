@@ -18,6 +18,7 @@ from fencegate.core.model import (
     AttemptId,
     Call,
     Decision,
+    Done,
     Entity,
     EntityId,
     FenceLead,
@@ -33,7 +34,7 @@ from fencegate.core.model import (
     Unknown,
     word_of,
 )
-from fencegate.core.outcomes import Outcome
+from fencegate.core.outcomes import Answer, Outcome
 from fencegate.core.resolution import Announcement, Frozen, NotReset, Reset, Resolution, VerdictOn
 from fencegate.ledger import steps
 from fencegate.ledger.protocol import (
@@ -207,7 +208,7 @@ class MemoryLedger:
         found = [record for record in aged if record is not None and _shown(record, filter)]
         if after is not None:
             found = found[bisect_right([order_of(r.id) for r in found], order_of(after)) :]
-        page = tuple(found[:limit])
+        page = tuple(_without_body(record) for record in found[:limit])
         return Page(page, page[-1].id if len(found) > limit else None)
 
     async def journal(self, after: int = 0, limit: int = 100) -> tuple[JournalRow, ...]:
@@ -237,6 +238,14 @@ class MemoryLedger:
 def order_of(id: RecordId) -> tuple[str, str, str]:
     """The order of lists: upstream, caller (none first), key."""
     return id.upstream, id.caller or "", id.key
+
+
+def _without_body(record: Record) -> Record:
+    match record.state:
+        case Done(answer=Answer() as answer) as done:
+            return replace(record, state=replace(done, answer=replace(answer, body=b"")))
+        case _:
+            return record
 
 
 def _shown(record: Record, filter: Filter) -> bool:

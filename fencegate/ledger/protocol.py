@@ -131,7 +131,8 @@ class Watch(Protocol):
 class Ledger(Protocol):
     """Every verb is one atomic step by the ledger's clock; `LedgerUnavailable` is its only error.
 
-    Lists and `inspect` show what is true now, also where no sweeper has written it down.
+    Lists and `inspect` show what is true now, also where no sweeper has written it down. Lists
+    leave bodies out: an answer that is kept has an empty one there.
     """
 
     @property

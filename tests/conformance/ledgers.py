@@ -5,7 +5,8 @@ A new ledger is one more entry in `LEDGERS`. What it can do is said there; no te
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,3 +69,14 @@ def _of(kinds: list[Kind]) -> pytest.MarkDecorator:
 every_ledger = _of(list(LEDGERS))
 durable_ledgers = _of([kind for kind in LEDGERS if kind.durable])
 shared_ledgers = _of([kind for kind in LEDGERS if kind.shared])
+
+
+@asynccontextmanager
+async def opened(kind: Kind, place: Path) -> AsyncIterator[tuple[Ledger, FakeClock]]:
+    """A new ledger and its clock."""
+    clock = FakeClock()
+    ledger = await kind.open(clock, place)
+    try:
+        yield ledger, clock
+    finally:
+        await ledger.close()

@@ -345,6 +345,8 @@ SETTLEMENT: tuple[tuple[str, str, str, Said], ...] = (
     ("disowned", "*", "answer", Said("superseded", "same", CONTRADICTED)),
     ("disowned", "*", "other answer", Said("superseded", "same", CONTRADICTED)),
     ("disowned", "*", "large answer", Said("superseded", "same", CONTRADICTED)),
+    # What is to be undone was never there.
+    ("foreign", "*", "not_sent", Said("superseded nothing", "same")),
     # Whoever else reports another answer than the one the record holds contradicts it.
     ("*", "seen", "other answer", Said("superseded", "same", CONTRADICTED)),
     ("*", "*", "*", Said("superseded", "same", EVIDENCE)),

@@ -13,7 +13,7 @@ AGING = "fencegate/core/aging.py"
 MODEL = "fencegate/core/model.py"
 RESOLUTION = "fencegate/core/resolution.py"
 ROWS = "fencegate/ledger/sqlite/rows.py"
-LEG = "fencegate/gateway/upstream/leg.py"
+HOLDS = "fencegate/gateway/holds.py"
 ADMITTING = "fencegate/gateway/admitting.py"
 
 
@@ -83,7 +83,13 @@ MUTANTS = (
     Mutant(
         "no hold check before the first byte",
         ("crash",),
-        (Change(LEG, "if not may_write():", "if may_write is None:"),),
+        (
+            Change(
+                HOLDS,
+                "return not self.lost and now < self.good_until and in_window",
+                "return now == now or in_window",
+            ),
+        ),
     ),
     Mutant(
         "record freed instead of back to unknown",
@@ -140,8 +146,8 @@ MUTANTS = (
         (
             Change(
                 ADMISSION,
-                "if parts := record.fingerprint.differs_from(mine):",
-                "if parts := record.fingerprint.differs_from(mine)[:0]:",
+                "if parts := differing(record, call, mine):",
+                "if parts := differing(record, call, mine)[:0]:",
             ),
         ),
     ),
@@ -215,9 +221,9 @@ MUTANTS = (
         (
             Change(
                 ADMISSION,
-                "if parts := record.fingerprint.differs_from(mine):",
+                "if parts := differing(record, call, mine):",
                 "if not isinstance(record.state, Done) "
-                "and (parts := record.fingerprint.differs_from(mine)):",
+                "and (parts := differing(record, call, mine)):",
             ),
         ),
     ),

@@ -62,7 +62,7 @@ LIMIT 1;
 -- name: open_records
 SELECT upstream, caller, key, domain, entity, state, due_at, listening, yields_at, credential,
        scheme, parts, attempts, disowned, tries, hold, retention, tombstone,
-       status, headers, length, digest, NULL
+       status, headers, length, digest, substr(body, 1, 0)
 FROM records
 WHERE domain = :domain AND entity = :entity AND state = 'open'
   AND (:below IS NULL OR fence < :below) AND due_at > :now
@@ -113,7 +113,7 @@ INSERT INTO audit (at, actor, act, subject, reason, result) VALUES (?, ?, ?, ?, 
 -- name: list
 SELECT upstream, caller, key, domain, entity, state, due_at, listening, yields_at, credential,
        scheme, parts, attempts, disowned, tries, hold, retention, tombstone,
-       status, headers, length, digest, NULL
+       status, headers, length, digest, substr(body, 1, 0)
 FROM records
 WHERE (:in_upstream IS NULL OR upstream = :in_upstream)
   AND (:in_domain IS NULL OR (domain = :in_domain AND entity = :in_entity))

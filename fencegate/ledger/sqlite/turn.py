@@ -1,9 +1,8 @@
 """Whose turn it is to write: a lock among the processes that share a ledger's file.
 
 SQLite's own busy handler sleeps between its tries, so that a busy process starves the others for
-a second and more. Here a process that waits stands in the doorway (`next`) until the writer
-leaves, and who has just written must pass the doorway again: nobody writes twice while another
-waits. The kernel takes both locks from a process that dies.
+a second and more. Here whoever waits sleeps in the kernel and is woken when the writer leaves.
+The kernel takes the lock from a process that dies, and gives it to none that is stopped.
 """
 
 from __future__ import annotations
@@ -23,15 +22,11 @@ class Turn:
     """A context manager; entering blocks until it is this process's turn. One thread only."""
 
     def __init__(self, ledger: Path) -> None:
-        self._next = _lock_file(ledger, "next")
-        self._turn = _lock_file(ledger, "turn")
+        path = ledger.with_name(f"{ledger.name}-turn")
+        self._turn = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
-        fcntl.flock(self._next, fcntl.LOCK_EX)
-        try:
-            fcntl.flock(self._turn, fcntl.LOCK_EX)
-        finally:
-            fcntl.flock(self._next, fcntl.LOCK_UN)
+        fcntl.flock(self._turn, fcntl.LOCK_EX)
 
     def __exit__(
         self,
@@ -59,10 +54,4 @@ class Turn:
             fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        os.close(self._next)
         os.close(self._turn)
-
-
-def _lock_file(ledger: Path, name: str) -> int:
-    path = ledger.with_name(f"{ledger.name}-{name}")
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
