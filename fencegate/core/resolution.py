@@ -52,12 +52,14 @@ class Abandoned:
 class Probed:
     """What the upstream said about one attempt, asked when that attempt was the unknown one.
 
-    `after`: how long after the attempt's end (or its unknown) a "no" may be believed.
+    `after`: how long after the attempt's end (or its unknown) a "no" may be believed. `ago`: how
+    long ago the upstream was asked; a "no" speaks of then, not of now.
     """
 
     attempt: AttemptId
     applied: bool
     after: Micros
+    ago: Micros = 0
 
 
 VerdictOn = Applied | NotApplied | Abandoned | Probed
@@ -100,8 +102,8 @@ def resolve(seen: Snapshot, verdict: VerdictOn, now: Instant) -> Ruling[Resoluti
             return Ruling(NotResolved(Reason.NOT_UNKNOWN), seen)
         case Probed(applied=True):
             return _done(seen, record, Unkept(), now)
-        case Probed(after=after):
-            if not _believable(record, after, now):
+        case Probed(after=after, ago=ago):
+            if not _believable(record, after, now - ago):
                 return Ruling(NotResolved(Reason.STILL_LISTENING), seen)
             return _disowned(seen, record, kept=len(record.attempts) - 1, now=now)
 

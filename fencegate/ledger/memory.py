@@ -103,6 +103,15 @@ class MemoryRows:
             and record.id != but
         )
 
+    def lapsed(self, entity: EntityId, below: int, now: Instant) -> Sequence[Record]:
+        return [
+            record
+            for record in self._live.get(entity, {}).values()
+            if isinstance(record.state, Open)
+            and record.state.hold_until <= now
+            and record.fence < below
+        ]
+
     def open_records(
         self, entity: EntityId, below: int | None, now: Instant, limit: int
     ) -> tuple[Record, ...]:

@@ -58,6 +58,10 @@ class Rows(Protocol):
         """Witnesses of open and of unknown records of other keys with a lower fence."""
         ...
 
+    def lapsed(self, entity: EntityId, below: int, now: Instant) -> Sequence[Record]:
+        """Records with a lower fence that are written down as open, and whose hold ran out."""
+        ...
+
     def open_records(
         self, entity: EntityId, below: int | None, now: Instant, limit: int
     ) -> tuple[Record, ...]: ...
@@ -81,6 +85,7 @@ class Rows(Protocol):
 
 
 def admit(rows: Rows, call: Call, terms: Terms, now: Instant) -> Told[Decision]:
+    _write_lapsed(rows, call, now)
     seen = _seen_by(rows, call, terms, now)
     ruling = admission.admit(seen, call, terms, now)
     _write(rows, seen, ruling.left)
@@ -221,6 +226,12 @@ def _write(rows: Rows, seen: Snapshot, left: Snapshot) -> None:
         id = left.record.id if left.record else before.id if before else None
         assert id is not None
         _write_record(rows, before, left.record, id)
+
+
+def _write_lapsed(rows: Rows, call: Call, now: Instant) -> None:
+    """What is overtaken because its hold ran out must stay so, though the clock go back."""
+    for record in rows.lapsed(call.entity, call.fence, now):
+        _write_record(rows, record, aged_record(record, now), record.id)
 
 
 def _write_record(rows: Rows, before: Record | None, after: Record | None, id: RecordId) -> None:

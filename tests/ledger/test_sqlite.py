@@ -461,7 +461,7 @@ async def test_every_statement_of_an_admission_finds_its_rows_by_an_index(
     ledger = await open_sqlite(ledger_file(tmp_path))
     await _every_kind_of_admission(ledger)
     await ledger.close()
-    for name in ("record", "open_below", "unknown_below", "lapsed_below", "intent", "latest"):
+    for name in ("record", "open_below", "unknown_below", "lapsed", "intent", "latest"):
         assert name in recorded.used, "the admissions below have grown too few"
 
     db = connect(ledger_file(tmp_path))

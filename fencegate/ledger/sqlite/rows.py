@@ -83,9 +83,13 @@ class SqliteRows:
             return ()
         if row := self._one("open_below", where):
             found.append(Other(row[0], Open(row[1], bool(row[2]), row[3])))
-        if row := self._one("unknown_below", where) or self._one("lapsed_below", where):
+        if row := self._one("unknown_below", where):
             found.append(Other(row[0], Unknown()))
         return tuple(found)
+
+    def lapsed(self, entity: EntityId, below: int, now: Instant) -> Sequence[Record]:
+        rows = self._db.execute(SQL["lapsed"], _on(entity, below, now)).fetchall()
+        return [record_of(row) for row in rows]
 
     def open_records(
         self, entity: EntityId, below: int | None, now: Instant, limit: int

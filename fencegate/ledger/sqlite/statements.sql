@@ -52,12 +52,13 @@ WHERE domain = :domain AND entity = :entity AND state = 'unknown' AND fence < :b
   AND NOT (upstream = :upstream AND caller = :caller AND key = :key)
 LIMIT 1;
 
--- name: lapsed_below
-SELECT fence FROM records
+-- name: lapsed
+SELECT upstream, caller, key, domain, entity, state, due_at, listening, yields_at, credential,
+       scheme, parts, attempts, disowned, tries, hold, retention, tombstone,
+       status, headers, length, digest, body
+FROM records
 WHERE domain = :domain AND entity = :entity AND state = 'open' AND fence < :below
-  AND due_at <= :now AND due_at + tombstone > :now
-  AND NOT (upstream = :upstream AND caller = :caller AND key = :key)
-LIMIT 1;
+  AND due_at <= :now;
 
 -- name: open_records
 SELECT upstream, caller, key, domain, entity, state, due_at, listening, yields_at, credential,
