@@ -94,46 +94,46 @@ TAKEOVER = Scenario(
     "takeover",
     (Planned("k1", 9, "a"), Planned("k1", 10, "b"), Planned("k2", 10, "b")),
     REFUSING,
-    short=Bounds(1, Chances(troubles=1), 1),
-    long=Bounds(3, Chances(troubles=2, crashes=1), 1),
+    short=Bounds(1, Chances(troubles=1), 3_710),
+    long=Bounds(3, Chances(troubles=2, crashes=1), 87_037),
 )
 TWO_WORKERS = Scenario(
     "two_workers",
     (Planned("k1", WHOLE, "a"), Planned("k2", WHOLE, "b"), Planned("k2", WHOLE + 1, "a")),
     REFUSING,
-    short=Bounds(2, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(2, Chances(), 4_822),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 66_486),
 )
 LOST_ACKS = Scenario(
     "lost_acks",
     (Planned("k1", 41, "a"), Planned("k1", 42, "b"), Planned("k2", 42, "b")),
     replace(REFUSING, hold=1),
-    short=Bounds(1, Chances(lost_acks=1), 1),
-    long=Bounds(2, Chances(troubles=1, lost_acks=1), 1),
+    short=Bounds(1, Chances(lost_acks=1), 18_176),
+    long=Bounds(2, Chances(troubles=1, lost_acks=1), 190_620),
     bad_links=frozenset({"a"}),
 )
 LEDGER_CUTS = Scenario(
     "ledger_cuts",
     (Planned("k1", 41, "a"), Planned("k1", 42, "b"), Planned("k2", 42, "b")),
     REFUSING,
-    short=Bounds(1, Chances(ledger_cuts=1), 1),
-    long=Bounds(2, Chances(troubles=1, ledger_cuts=1), 1),
+    short=Bounds(1, Chances(ledger_cuts=1), 2_066),
+    long=Bounds(2, Chances(troubles=1, ledger_cuts=1), 33_127),
     bad_links=frozenset({"a"}),
 )
 NOT_SENT = Scenario(
     "not_sent",
     (Planned("k1", 41, "a"), Planned("k1", 41, "b"), Planned("k2", 42, "a")),
     REFUSING,
-    short=Bounds(1, Chances(troubles=2), 1),
-    long=Bounds(3, Chances(troubles=2, crashes=1), 1),
+    short=Bounds(1, Chances(troubles=2), 3_378),
+    long=Bounds(3, Chances(troubles=2, crashes=1), 60_752),
     troubles=frozenset({"no connection", "refused before work", "late effects"}),
 )
 RESEND = Scenario(
     "resend",
     (Planned("k1", 41, "a"), Planned("k2", 41, "b"), Planned("k1", 42, "b")),
     RESENDING,
-    short=Bounds(1, Chances(troubles=2), 1),
-    long=Bounds(2, Chances(troubles=2, crashes=1), 1),
+    short=Bounds(1, Chances(troubles=2), 10_620),
+    long=Bounds(2, Chances(troubles=2, crashes=1), 129_922),
     troubles=frozenset({"connection lost", "no connection", "late effects"}),
     memory=FOR_EVER,
 )
@@ -141,8 +141,8 @@ KEY_WINDOW = Scenario(
     "key_window",
     (Planned("k1", 41, "a"), Planned("k1", 41, "b"), Planned("k1", 42, "b")),
     replace(RESENDING, key_window=MEMORY),
-    short=Bounds(3, Chances(), 1),
-    long=Bounds(4, Chances(troubles=2, crashes=1), 1),
+    short=Bounds(3, Chances(), 5_706),
+    long=Bounds(4, Chances(troubles=2, crashes=1), 120_009),
     troubles=frozenset({"connection lost", "no connection", "late effects"}),
     memory=MEMORY,
 )
@@ -150,16 +150,16 @@ CLOCK_FORWARD = Scenario(
     "clock_forward",
     (Planned("k1", 41, "a"), Planned("k1", 42, "b"), Planned("k2", 42, "b")),
     REFUSING,
-    short=Bounds(0, Chances(clock_steps=1), 1),
-    long=Bounds(2, Chances(troubles=1, clock_steps=1), 1),
+    short=Bounds(0, Chances(clock_steps=1), 2_746),
+    long=Bounds(2, Chances(troubles=1, clock_steps=1), 96_736),
     clock_steps=(2,),
 )
 CLOCK_BACK = Scenario(
     "clock_back",
     (Planned("k1", 41, "a"), Planned("k1", 41, "b")),
     replace(RESENDING, hold=1, key_window=2),
-    short=Bounds(2, Chances(clock_steps=1), 1),
-    long=Bounds(3, Chances(troubles=2, clock_steps=1, crashes=1), 1),
+    short=Bounds(2, Chances(clock_steps=1), 4_803),
+    long=Bounds(3, Chances(troubles=2, clock_steps=1, crashes=1), 58_797),
     memory=2,
     clock_steps=(-1, -6),
 )
@@ -167,8 +167,8 @@ PROBE = Scenario(
     "probe",
     (Planned("k1", 41, "a"), Planned("k1", 41, "b"), Planned("k2", 42, "b")),
     replace(REFUSING, on_unknown=OnUnknown.PROBE, hold=1),
-    short=Bounds(2, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(2, Chances(), 18_213),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 552_650),
     troubles=frozenset({"connection lost", "timeout"}),
     acts=frozenset({"probe", "gone"}),
 )
@@ -176,8 +176,8 @@ OPERATOR = Scenario(
     "operator",
     (Planned("k1", 41, "a"), Planned("k1", 42, "b"), Planned("k2", 42, "b")),
     replace(REFUSING, hold=1),
-    short=Bounds(1, Chances(acts=1), 1),
-    long=Bounds(2, Chances(troubles=1, acts=1, crashes=1), 1),
+    short=Bounds(1, Chances(acts=1), 6_599),
+    long=Bounds(2, Chances(troubles=1, acts=1, crashes=1), 253_204),
     troubles=frozenset({"connection lost", "timeout"}),
     acts=frozenset({"applied", "not applied", "abandoned", "gone"}),
 )
@@ -185,15 +185,15 @@ PROCEED = Scenario(
     "proceed",
     (Planned("k1", 41, "a"), Planned("k2", 41, "b"), Planned("k2", 42, "a")),
     replace(REFUSING, predecessor=Predecessor.PROCEED),
-    short=Bounds(1, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(1, Chances(), 1_447),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 81_469),
 )
 IGNORE = Scenario(
     "ignore",
     (Planned("k1", 41, "a"), Planned("k1", 42, "b"), Planned("k2", 42, "a")),
     replace(REFUSING, predecessor=Predecessor.IGNORE),
-    short=Bounds(1, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(1, Chances(), 1_214),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 72_191),
 )
 OTHER_CREDENTIAL = Scenario(
     "other_credential",
@@ -203,8 +203,8 @@ OTHER_CREDENTIAL = Scenario(
         Planned("k2", 42, "b", credential="token of bob"),
     ),
     REFUSING,
-    short=Bounds(2, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(2, Chances(), 1_903),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 25_814),
 )
 TWO_CALLERS = Scenario(
     "two_callers",
@@ -214,8 +214,8 @@ TWO_CALLERS = Scenario(
         Planned("k1", 42, "b", caller="bob"),
     ),
     REFUSING,
-    short=Bounds(1, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(1, Chances(), 1_201),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 69_171),
 )
 REUSED_KEY = Scenario(
     "reused_key",
@@ -225,47 +225,47 @@ REUSED_KEY = Scenario(
         Planned("k1", 42, "a", request="pay 20"),
     ),
     REFUSING,
-    short=Bounds(2, Chances(troubles=1), 1),
-    long=Bounds(3, Chances(troubles=2, crashes=1), 1),
+    short=Bounds(2, Chances(troubles=1), 1_493),
+    long=Bounds(3, Chances(troubles=2, crashes=1), 4_049),
 )
 INTENT = Scenario(
     "intent",
     (Planned("k1", 41, "a"), Planned("k2", 41, "b"), Planned("k2", 42, "a")),
     replace(REFUSING, one_effect_per=OneEffectPer.INTENT),
-    short=Bounds(2, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(2, Chances(), 1_924),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 23_424),
     troubles=frozenset({"connection lost", "no connection", "late effects"}),
 )
 STOPPED = Scenario(
     "stopped",
     (Planned("k1", 41, "a"), Planned("k2", 42, "b"), Planned("k1", 42, "b")),
     REFUSING,
-    short=Bounds(2, Chances(), 1),
-    long=Bounds(3, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(2, Chances(), 6_374),
+    long=Bounds(3, Chances(troubles=1, crashes=1), 55_427),
     troubles=frozenset({"stopped at the first byte", "connection lost", "late effects"}),
 )
 STREAMS = Scenario(
     "streams",
     (Planned("k1", 41, "a"), Planned("k2", 42, "b"), Planned("k1", 42, "b")),
     REFUSING,
-    short=Bounds(1, Chances(troubles=1), 1),
-    long=Bounds(2, Chances(troubles=1, crashes=1), 1),
+    short=Bounds(1, Chances(troubles=1), 5_416),
+    long=Bounds(2, Chances(troubles=1, crashes=1), 44_447),
     troubles=frozenset({"streams", "connection lost", "late effects"}),
 )
 FROZEN = Scenario(
     "frozen",
     (Planned("k1", 41, "a"), Planned("k1", 42, "b"), Planned("k2", 42, "a")),
     REFUSING,
-    short=Bounds(1, Chances(acts=2), 1),
-    long=Bounds(2, Chances(troubles=1, acts=2), 1),
+    short=Bounds(1, Chances(acts=2), 3_116),
+    long=Bounds(2, Chances(troubles=1, acts=2), 47_987),
     acts=frozenset({"freeze"}),
 )
 RETENTION = Scenario(
     "retention",
     (Planned("k1", 41, "a"), Planned("k1", 41, "b"), Planned("k1", 42, "a")),
     replace(REFUSING, retention=1),
-    short=Bounds(2, Chances(ledger_cuts=1), 1),
-    long=Bounds(3, Chances(troubles=1, ledger_cuts=1, crashes=1), 1),
+    short=Bounds(2, Chances(ledger_cuts=1), 2_542),
+    long=Bounds(3, Chances(troubles=1, ledger_cuts=1, crashes=1), 18_865),
     bad_links=frozenset({"a"}),
 )
 
@@ -292,33 +292,3 @@ SCENARIOS = (
     FROZEN,
     RETENTION,
 )
-
-# --- beyond what is kept -------------------------------------------------------------------
-
-REVIVED_BY_CLOCK = Scenario(
-    "revived_by_clock",
-    (Planned("k1", 41, "a"), Planned("k1", 42, "b"), Planned("k2", 42, "b")),
-    REFUSING,
-    short=Bounds(2, Chances(clock_steps=1), 1),
-    long=Bounds(2, Chances(clock_steps=1), 1),
-    clock_steps=(-1,),
-)
-CAUGHT_UP = Scenario(
-    "caught_up",
-    (Planned("k1", 41, "a"), Planned("k1", 41, "b")),
-    replace(RESENDING, key_window=MEMORY),
-    short=Bounds(3, Chances(clock_steps=1), 1),
-    long=Bounds(3, Chances(clock_steps=1), 1),
-    memory=MEMORY,
-    clock_steps=(-3,),
-)
-SLOW_PROBE = Scenario(
-    "slow_probe",
-    (Planned("k1", 41, "a"), Planned("k1", 41, "b"), Planned("k2", 42, "b")),
-    replace(REFUSING, on_unknown=OnUnknown.PROBE, hold=1),
-    short=Bounds(2, Chances(troubles=1), 1),
-    long=Bounds(2, Chances(troubles=1), 1),
-    troubles=frozenset({"connection lost", "slow probe"}),
-    acts=frozenset({"probe"}),
-)
-BEYOND = (REVIVED_BY_CLOCK, CAUGHT_UP, SLOW_PROBE)
