@@ -19,6 +19,7 @@ from fencegate.core.model import (
     Expired,
     Freed,
     Go,
+    Held,
     OneEffectPer,
     OnUnknown,
     Open,
@@ -290,6 +291,16 @@ def _retry(record: Record) -> Call:
     )
 
 
+def a_renewal_never_revives(model: Model, step: Step) -> Broken:
+    """A hold that has run out is not renewed (no invariant of its own; section 3 of the design)."""
+    before = step.before.record(step.record)
+    if not isinstance(step.verdict, Held) or before is None:
+        return None
+    if not isinstance(before.state, Open) or before.state.hold_until <= step.at:
+        return f"the hold of {step.attempt} had run out, and was renewed"
+    return None
+
+
 def row_1_frozen_admits_nothing(model: Model, step: Step) -> Broken:
     """On a frozen entity nothing new goes (no invariant of its own; row 1 of the law)."""
     if step.verb == "admit" and step.before.entity.frozen and _number_of_tries(step) > 0:
@@ -322,6 +333,7 @@ OF_STEPS: tuple[StepCheck, ...] = (
     i5_closed_records_stay_closed,
     i5_superseded_settlements_change_nothing,
     i8_every_record_ends,
+    a_renewal_never_revives,
     row_1_frozen_admits_nothing,
 )
 OF_EFFECTS: tuple[Check, ...] = (i1_one_effect_per_key,)

@@ -58,6 +58,7 @@ class Lane(NamedTuple):
     home: RecordId | None = None
     probing: AttemptId | None = None
     applied: bool = False
+    read_at: int = 0
     outcome: Outcome | None = None
     answered: bool = False
     wire: Wire = "unwritten"

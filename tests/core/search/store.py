@@ -1,7 +1,8 @@
 """The ledger of the model: the rows of one entity, and every verb as one step of the real law.
 
 A store does three things in one atomic section: it loads the snapshot, asks the law, and writes
-what the law left. No sweeper runs here, so every verb meets rows as old as they can be.
+what the law left. No sweeper runs here, and only an admission writes a lapse down: every verb
+meets rows as old as they can be.
 """
 
 from __future__ import annotations
@@ -89,9 +90,10 @@ class Store:
         self.terms = terms
 
     def admit(self, ledger: Ledger, call: Call, at: Moment) -> Step:
-        seen = self._seen_by(ledger, call, at)
+        book = self._lapses_written(ledger, call, at.ledger)
+        seen = self._seen_by(book, call, at)
         ruling = admission.admit(seen, call, self.terms, at.ledger)
-        after = self._written(ledger, seen, ruling.left, self._index(ledger, ruling.left, call))
+        after = self._written(book, seen, ruling.left, self._index(book, ruling.left, call))
         id = seen.record.id if seen.record else call.record_id
         return Step(
             "admit", at.ledger, ledger, after, ruling.verdict, ruling.notes, id, call.attempt
@@ -148,6 +150,17 @@ class Store:
         entity = replace(left.entity, accepted_at=None)
         return Ledger(entity, tuple(sorted(records.items(), key=_place)), index)
 
+    def _lapses_written(self, ledger: Ledger, call: Call, now: int) -> Ledger:
+        """A call that meets a lower attempt whose hold has run out may overtake it: that it ran
+        out is written down, and stays so though the clock go back."""
+        rows = tuple(
+            (id, self._plain(aged_record(record, now) or record))
+            if isinstance(record.state, Open) and record.fence < call.fence
+            else (id, record)
+            for id, record in ledger.records
+        )
+        return ledger if rows == ledger.records else replace(ledger, records=rows)
+
     def _index(self, ledger: Ledger, left: Snapshot, call: Call) -> Index:
         """The index is emptied where high water rose; how old an entry is matters to notes only."""
         if self.terms.one_effect_per is OneEffectPer.KEY:
@@ -161,30 +174,26 @@ class Store:
     def _plain(self, record: Record) -> Record:
         """The record without what makes no difference under these terms: worlds that differ in
         that only are one world."""
-        attempts = tuple(
-            self._plain_attempt(attempt, first=attempt is record.attempts[0])
-            for attempt in record.attempts
-        )
+        attempts = tuple(self._plain_attempt(attempt) for attempt in record.attempts)
         state = record.state
         if isinstance(state, Done) and record.retention >= FOR_EVER:
             state = replace(state, expires_at=FOR_EVER)
         if isinstance(state, Expired):
             state = Expired(START)
         disowned = tuple(
-            Disowned(self._plain_attempt(gone.attempt, first=False), FOR_EVER)
-            for gone in record.disowned
+            Disowned(self._plain_attempt(gone.attempt), FOR_EVER) for gone in record.disowned
         )
         return replace(record, attempts=attempts, state=state, disowned=disowned)
 
-    def _plain_attempt(self, attempt: Attempt, *, first: bool) -> Attempt:
-        """When the first was admitted counts for a window, when one ended for a probe."""
+    def _plain_attempt(self, attempt: Attempt) -> Attempt:
+        """When it was admitted counts for a window, when it ended for a probe."""
         window = self.terms.key_window
         windowed = window is not None and window < FOR_EVER
         probed = self.terms.on_unknown is OnUnknown.PROBE
         since, ended = attempt.doubtful_since, attempt.ended_at
         return replace(
             attempt,
-            admitted_at=attempt.admitted_at if windowed and first else START,
+            admitted_at=attempt.admitted_at if windowed else START,
             doubtful_since=since if probed or since is None else START,
             ended_at=ended if probed or ended is None else START,
             evidence=None,

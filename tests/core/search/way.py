@@ -218,7 +218,8 @@ class Ways:
         """What the probe said enters the ledger; then the call is admitted once more."""
         assert lane.home is not None
         assert lane.probing is not None
-        verdict = Probed(lane.probing, lane.applied, PROBE_AFTER)
+        ago = at.own - lane.read_at
+        verdict = Probed(lane.probing, lane.applied, PROBE_AFTER, ago)
         step = self.store.resolve(ledger, lane.home, verdict, at)
         again = lane._replace(
             phase="asking",
@@ -226,6 +227,7 @@ class Ways:
             home=None,
             probing=None,
             applied=False,
+            read_at=0,
         )
         said = "applied" if lane.applied else "not applied"
         return Stride(f"reports {said}: {word_of(step)}", again, step.after, step)

@@ -231,7 +231,7 @@ class Model:
         for index, lane in enumerate(lanes):
             if lane.phase == "probing":
                 applied = self._performed(lanes, self.spaces[index]) is not None
-                heard = lane._replace(phase="heard", applied=applied)
+                heard = lane._replace(phase="heard", applied=applied, read_at=world.time)
                 became = self._numbers([*lanes[:index], heard, *lanes[index + 1 :]])
                 says = f"call {index + 1} asks the upstream: {'' if applied else 'not '}applied"
                 yield Move(says, index, world._replace(lanes=became))
@@ -329,7 +329,7 @@ class Model:
         """The lane at that time, -1 where it will not let time go by."""
         lane, troubles = self.lanes[number], self.scenario.troubles
         if lane.phase == "heard" and "slow probe" not in troubles:
-            return -1  # a probe's answer is reported within the tick
+            return -1  # what the probe has read is reported within the tick
         sure = lane.sure_until if time < lane.sure_until else 0
         window = lane.window_until if time < lane.window_until else 0
         if lane.phase == "cleared":
