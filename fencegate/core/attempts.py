@@ -16,8 +16,3 @@ class AttemptIds:
 
     def __call__(self) -> AttemptId:
         return AttemptId(f"{self.process}-{next(self._numbers)}")
-
-
-def process_of(attempt: AttemptId) -> str:
-    """The process that admitted the attempt."""
-    return attempt.rpartition("-")[0]

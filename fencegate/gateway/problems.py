@@ -122,7 +122,7 @@ KINDS: dict[Reason, Kind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Problem:
     """One refusal, ready to be sent. Members that are None are left out."""
 
@@ -132,6 +132,9 @@ class Problem:
     status: int
     members: dict[str, Any]
     retry_after: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Problem({self.reason}, {self.status}, {self.ref})"
 
     @property
     def headers(self) -> Headers:

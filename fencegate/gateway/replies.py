@@ -26,7 +26,7 @@ UNRECORDED = (b"fencegate-outcome", b"unrecorded")
 NOT_REPLAYED = frozenset({b"set-cookie"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Reply:
     """A whole answer to the client, and what the log says of it. `decision` is None on our own
     paths."""
@@ -41,6 +41,9 @@ class Reply:
     outcome: str | None = None
     settlement: str | None = None
     proxy_status: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Reply({self.decision}, {self.status}, {self.code}, {len(self.body)} bytes)"
 
 
 def replayed(replay: Replay) -> Reply:

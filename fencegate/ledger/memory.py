@@ -5,7 +5,6 @@ Nothing survives the process. One event loop; every step runs to its end without
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -37,6 +36,7 @@ from fencegate.core.model import (
 from fencegate.core.outcomes import Answer, Outcome
 from fencegate.core.resolution import Announcement, Frozen, NotReset, Reset, Resolution, VerdictOn
 from fencegate.ledger import steps
+from fencegate.ledger.clock import wall_clock
 from fencegate.ledger.protocol import (
     Act,
     AuditRow,
@@ -51,11 +51,6 @@ from fencegate.ledger.protocol import (
 from fencegate.ledger.watching import Watching
 
 T = TypeVar("T")
-
-
-def wall_clock() -> Instant:
-    """Microseconds since the epoch."""
-    return time.time_ns() // 1000
 
 
 class MemoryRows:

@@ -24,7 +24,7 @@ from fencegate.gateway.gate import Gate
 from fencegate.gateway.holds import Holds
 from fencegate.gateway.intake import Intake
 from fencegate.gateway.upstream import Leg
-from fencegate.ledger.memory import wall_clock
+from fencegate.ledger.clock import wall_clock
 from fencegate.ledger.protocol import Filter, Ledger
 from fencegate.policy import Policies, load
 from fencegate.server import _data_port, _leg

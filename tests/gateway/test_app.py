@@ -12,7 +12,8 @@ from fencegate.core.events import CallUnread
 from fencegate.core.model import DAY, EntityId
 from fencegate.core.reasons import Reason
 from fencegate.gateway.problems import KINDS
-from fencegate.ledger.memory import MemoryLedger, wall_clock
+from fencegate.ledger.clock import wall_clock
+from fencegate.ledger.memory import MemoryLedger
 from fencegate.ledger.protocol import Act, Ledger, LedgerUnavailable
 from tests.double import Double, do_drop, do_err, ok
 from tests.gateway.peers import nobody_listens

@@ -26,7 +26,7 @@ from fencegate.core.model import (
 from fencegate.core.outcomes import Outcome
 from fencegate.core.resolution import Announcement, Frozen, NotReset, Reset, Resolution, VerdictOn
 from fencegate.ledger import steps
-from fencegate.ledger.memory import wall_clock
+from fencegate.ledger.clock import wall_clock
 from fencegate.ledger.protocol import (
     Act,
     AuditRow,
@@ -65,7 +65,6 @@ class SqliteLedger:
         self.id = id
         self._clock = clock
         self._patience = patience
-        self._turn = turn
         self._watching = Watching()
         self._writer = Writer(lambda: connect(path), turn, clock, self._watching.tell)
         self._neighbours = Neighbours(path, self._watching)

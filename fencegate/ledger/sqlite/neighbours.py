@@ -68,7 +68,7 @@ class Neighbours:
             self._version = -1
 
     def _news(self) -> set[Topic]:
-        db = self._db = self._db or connect(self._path)
+        db = self._db = self._db or self._connected()
         topics = set(self._watching.topics)
         version = db.execute("PRAGMA data_version").fetchone()[0]
         new = topics - self._seen.keys()
@@ -79,6 +79,12 @@ class Neighbours:
         changed = {topic for topic in topics if self._seen.get(topic) != now[topic]}
         self._seen, self._version = now, version  # only once the look has succeeded
         return changed | new
+
+    def _connected(self) -> sqlite3.Connection:
+        """A look is made on the event loop: it fails at once rather than wait for a lock."""
+        db = connect(self._path)
+        db.execute("PRAGMA busy_timeout = 0")
+        return db
 
 
 def _state_of(db: sqlite3.Connection, topic: Topic) -> list[Any]:

@@ -108,6 +108,7 @@ class Writer:
 
     def _begin(self, db: sqlite3.Connection) -> bool:
         """Begin before work is taken: while it cannot begin, work can still be withdrawn."""
+        self._undo(db)  # what a failing disk has left open would keep every further one out
         try:
             db.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:

@@ -1,0 +1,1 @@
+"""Side by side in one run, with ratios: `python -m tests.benchmarks.ledgers`."""
