@@ -36,7 +36,12 @@ def fencegate(*words: str, folder: Path, **environment: str) -> subprocess.Popen
     return subprocess.Popen(
         [sys.executable, "-m", "fencegate", *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **environment},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "FENCEGATE_ADMIN": "127.0.0.1:0",
+            **environment,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

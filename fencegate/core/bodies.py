@@ -117,10 +117,41 @@ def _name(piece: bytes) -> bytes:
 
 
 def _group(named: tuple[bytes, bytes]) -> str:
-    # Order shows between more than equal names: upstreams fold case, PHP folds `.` and space
-    # into `_`, and `a[][x]`, `a[][y]` fill the elements of one list in the order they come.
-    name = named[0].partition(b"[]")[0].replace(b".", b"_").replace(b" ", b"_")
+    # Order shows between more than equal names, wherever some upstream takes them for one.
+    return folded_name(named[0])
+
+
+def folded_name(name: bytes) -> str:
+    """What two names of parameters share if some receiver may take them for one: upstreams fold
+    case, PHP folds `.` and space into `_`, and `a[][x]`, `a[][y]` fill the elements of one list."""
+    name = name.partition(b"[]")[0].replace(b".", b"_").replace(b" ", b"_")
     return name.decode("utf-8", "replace").casefold()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FormFields:
+    """Names, decoded, and values of a form in order; `encoded` values are as in a query."""
+
+    pairs: tuple[tuple[bytes, bytes], ...]
+    encoded: bool
+
+
+def form_fields(body: bytes, content_type: bytes) -> FormFields | None:
+    """The fields of a form of either media type; None if the body is not strictly one."""
+    kind = _read_media_type(content_type)
+    if kind is None:
+        return None
+    if kind.essence == b"multipart/form-data":
+        parts = _read_parts(body, kind.parameters.get(b"boundary", b""))
+        if parts is None:
+            return None
+        return FormFields(tuple((part.name, part.content) for part in parts), encoded=False)
+    if kind.essence != b"application/x-www-form-urlencoded":
+        return None
+    if kind.parameters.get(b"charset", b"utf-8").lower() != b"utf-8":
+        return None
+    pieces = body.split(b"&")
+    return FormFields(tuple((_name(p), p.partition(b"=")[2]) for p in pieces), encoded=True)
 
 
 # --- media types ---------------------------------------------------------------------------

@@ -17,9 +17,9 @@ class CallEnded:
     status: int
     upstream: str
     method: str
-    entity: str
-    fence: int
-    key: str
+    entity: str | None
+    fence: int | None
+    key: str | None
     holder: str | None
     code: str | None
     high_water: int | None
@@ -39,13 +39,31 @@ class CallUnread:
 
 
 @dataclass(frozen=True, slots=True)
+class CallObserved:
+    """A call was forwarded, whatever the law would have said: `forwarded`, `would-replay`, or
+    `would-refuse` and why."""
+
+    ref: str
+    decision: str
+    code: str | None
+    status: int
+    upstream: str
+    route: str | None
+    method: str
+    entity: str | None
+    fence: int | None
+    key: str | None
+    holder: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class NoteTaken:
     """The journal holds more than a refusal: an overtaking, a possible duplicate, ..."""
 
     ref: str
     kind: str
-    entity: str
-    key: str
+    entity: str | None
+    key: str | None
     other_key: str | None
     apart: float | None
 
@@ -55,8 +73,8 @@ class CallerLeft:
     """The client hung up while its call waited."""
 
     ref: str
-    entity: str
-    key: str
+    entity: str | None
+    key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +98,34 @@ class GatewayStarted:
     ledger: str
     upstreams: int
     routes: int
+    listen: str = ""
+    admin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyWarned:
+    """A finding in the policies that does not keep them from being used."""
+
+    place: str
+    code: str
+    wrong: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesReloaded:
+    """Calls that begin from now on are read by other policies."""
+
+    upstreams: int
+    routes: int
+    warnings: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadRefused:
+    """The policies of before hold on. `why` names files and settings, never their values."""
+
+    problems: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +138,14 @@ class GatewayStopped:
 Event = (
     CallEnded
     | CallUnread
+    | CallObserved
     | NoteTaken
     | CallerLeft
     | HoldLost
     | LedgerFailed
     | GatewayStarted
+    | PolicyWarned
+    | PoliciesReloaded
+    | ReloadRefused
     | GatewayStopped
 )

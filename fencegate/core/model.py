@@ -20,14 +20,24 @@ Micros = int
 AttemptId = NewType("AttemptId", str)
 SECOND: Micros = 1_000_000
 DAY: Micros = 86_400 * SECOND
+NO_ENTITY = ":keys"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class EntityId:
-    """What a side effect changes, within the domain of one issuer of fences."""
+    """What a side effect changes, within the domain of one issuer of fences.
+
+    A domain with a colon is the gateway's own: `:keys` is that of calls which have no entity,
+    `observe:` and a domain that of what is only observed.
+    """
 
     domain: str
     name: str
+
+    @property
+    def shown(self) -> str | None:
+        """The name as callers know it; None where the call has no entity."""
+        return None if self.domain.endswith(NO_ENTITY) else self.name
 
 
 @dataclass(frozen=True, slots=True, order=True)

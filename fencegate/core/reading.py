@@ -162,6 +162,24 @@ def _too_long() -> Malformed:
     return Malformed(f"too long; send at most {MAX_ENTITY_BYTES} bytes of UTF-8")
 
 
+# --- domains -------------------------------------------------------------------------------
+
+_DOMAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def domain_of_text(text: str) -> str | Malformed:
+    """The name of a fence domain. It has no colon: names that have one are the gateway's own."""
+    if _DOMAIN.fullmatch(text):
+        return text
+    return Malformed("no name; send at most 63 letters, digits, `.`, - and _")
+
+
+def read_domain(lines: Sequence[bytes]) -> str | Malformed | None:
+    """The fence domain of a header field, given all its lines; None if there is no line."""
+    value = _only_line(lines)
+    return domain_of_text(value) if isinstance(value, str) else value
+
+
 # --- paths ---------------------------------------------------------------------------------
 
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")

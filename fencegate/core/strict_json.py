@@ -194,17 +194,28 @@ def canonical(value: Json) -> bytes:
     return _spelled(value).encode("utf-8", "surrogatepass")
 
 
-def _spelled(value: Json) -> str:
+def compact(value: Json) -> bytes:
+    """The document without spacing, its members in the order they came, numbers as written.
+
+    ValueError (UnicodeEncodeError) for a lone surrogate, which has no place in UTF-8.
+    """
+    return _spelled(value, as_written=True).encode("utf-8")
+
+
+def _spelled(value: Json, *, as_written: bool = False) -> str:
     if isinstance(value, Number):
         return value
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
-        names = sorted(value, key=str.casefold)
-        members = [encode_basestring(name) + ":" + _spelled(value[name]) for name in names]
+        names = list(value) if as_written else sorted(value, key=str.casefold)
+        members = [
+            encode_basestring(name) + ":" + _spelled(value[name], as_written=as_written)
+            for name in names
+        ]
         return "{" + ",".join(members) + "}"
     if isinstance(value, list):
-        return "[" + ",".join([_spelled(inner) for inner in value]) + "]"
+        return "[" + ",".join([_spelled(inner, as_written=as_written) for inner in value]) + "]"
     if value is None:
         return "null"
     return "true" if value else "false"

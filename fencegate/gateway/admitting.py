@@ -82,6 +82,18 @@ async def _wait(gate: Gate, order: Order, wait: Wait, deadlines: dict[WaitFor, f
             await _changed_or_left(gate, order, watch, max(left, SHORTEST_WAIT))
 
 
+async def judged(gate: Gate, order: Order) -> Granted | Replay | Refuse | None:
+    """What the law says of a call that is only observed; None where it could not be asked."""
+    asked = await _ask(gate, order)
+    match asked.decision:
+        case Go() as go:
+            return Granted(go, gate.holds.of(go, asked.sent_at))
+        case Replay() | Refuse() as decision:
+            return decision
+        case _:
+            return None
+
+
 async def _ask(gate: Gate, order: Order) -> _Asked:
     """One admission. Whatever the law wants to know first is looked up, and it is asked again."""
     while True:
@@ -116,7 +128,7 @@ async def _changed_or_left(gate: Gate, order: Order, watch: Watch, timeout: floa
         changed.cancel()
         left.cancel()
     if left.done() and not left.cancelled():
-        gate.emit(CallerLeft(order.ref, order.call.entity.name, order.call.key))
+        gate.emit(CallerLeft(order.ref, order.call.entity.shown, order.key))
         raise ClientLeft
 
 
@@ -136,7 +148,8 @@ def _topic(order: Order, wait: Wait) -> Topic:
 
 
 def _allowed(order: Order, on: WaitFor) -> float:
-    return order.duplicate_wait if on is WaitFor.KEY else order.predecessor_wait
+    route = order.route
+    return route.duplicate_wait if on is WaitFor.KEY else route.predecessor_wait
 
 
 def _emit_notes(gate: Gate, order: Order, notes: tuple[Note, ...]) -> None:
@@ -144,6 +157,6 @@ def _emit_notes(gate: Gate, order: Order, notes: tuple[Note, ...]) -> None:
         apart = None if note.apart is None else note.apart / SECOND
         gate.emit(
             NoteTaken(
-                order.ref, note.kind, order.call.entity.name, order.call.key, note.other_key, apart
+                order.ref, note.kind, order.call.entity.shown, order.key, note.other_key, apart
             )
         )

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import parse_qs
 
 import orjson
 
 from fencegate.core.events import LedgerFailed
-from fencegate.core.model import EntityId, FenceLead
+from fencegate.core.model import EntityId
 from fencegate.core.outcomes import Headers
 from fencegate.core.reading import Malformed, decode_segment, read_fence, spell_entity
 from fencegate.core.reasons import Reason
 from fencegate.core.resolution import Announced, NotAnnounced
+from fencegate.gateway.callers import who
+from fencegate.gateway.calls import read_holder
 from fencegate.gateway.gate import Gate
-from fencegate.gateway.intake import DEFAULT_DOMAIN, Incoming, read_holder
+from fencegate.gateway.intake import Incoming
 from fencegate.gateway.problems import KINDS, Problem, unread
-from fencegate.gateway.protected import FENCE, HOLDER
+from fencegate.gateway.proofs import proven
+from fencegate.gateway.protected import FENCE, HOLDER, PROOF, framing_fault
 from fencegate.gateway.replies import Reply, of_problem
 from fencegate.ledger.protocol import LedgerUnavailable
+from fencegate.policy import Policies
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    entity: EntityId
+    fence: int
+    holder: str | None
 
 
 async def announce(
-    gate: Gate, incoming: Incoming, raw_entity: bytes, lead: FenceLead | None, ref: str
+    gate: Gate, policies: Policies, incoming: Incoming, raw_entity: bytes, ref: str
 ) -> Reply:
     """Raise high water to the fence in the header; a lower one is 412."""
-    query = incoming.target.partition(b"?")[2].decode("latin-1")
-    if parse_qs(query).get("domain"):  # or it would be raised in another one
-        seen = "No policy names this domain."
-        return of_problem(unread(Reason.ENTITY_UNRESOLVED, seen, ref))
-    decoded = decode_segment(raw_entity)
-    entity = spell_entity(decoded) if isinstance(decoded, str) else decoded
-    if isinstance(entity, Malformed):
-        return of_problem(
-            unread(Reason.ENTITY_UNRESOLVED, f"The entity is {entity.expected}.", ref)
-        )
-    fence = read_fence(incoming.lines(FENCE))
-    if fence is None:
-        return of_problem(unread(Reason.FENCE_REQUIRED, "X-Execution-Fence is not there.", ref))
-    if isinstance(fence, Malformed):
-        seen = f"X-Execution-Fence is {fence.expected}."
-        return of_problem(unread(Reason.FENCE_INVALID, seen, ref))
+    asked = _read(policies, incoming, raw_entity, ref)
+    if isinstance(asked, Problem):
+        return of_problem(asked)
     try:
-        holder = read_holder(incoming.lines(HOLDER))
         told, open_below = await gate.ledger.announce(
-            EntityId(DEFAULT_DOMAIN, entity), fence, holder, lead
+            asked.entity, asked.fence, asked.holder, policies.gateway.max_fence_lead
         )
     except LedgerUnavailable as error:
         gate.emit(LedgerFailed("announce", str(error), error.unclear))
@@ -53,19 +51,52 @@ async def announce(
         case Announced(high_water=high_water, raised=raised):
             headers: Headers = ((b"content-type", b"application/json"),)
             said = {
-                "entity": entity,
+                "entity": asked.entity.name,
                 "high_water": high_water,
                 "raised": raised,
                 "open_below": open_below,
             }
             return Reply(None, 200, headers, orjson.dumps(said), high_water=high_water)
         case NotAnnounced(reason=reason, high_water=high_water):
-            return of_problem(_refused(reason, entity, fence, high_water, ref), high_water)
+            return of_problem(_refused(reason, asked, high_water, ref), high_water)
 
 
-def _refused(reason: Reason, entity: str, fence: int, high_water: int, ref: str) -> Problem:
+def _read(policies: Policies, incoming: Incoming, raw_entity: bytes, ref: str) -> _Asked | Problem:
+    if fault := framing_fault(incoming.headers):
+        return unread(Reason.FRAMING, fault, ref)
+    if who(policies.callers, incoming.headers) is None:
+        return unread(Reason.CALLER_UNKNOWN, "No token of a known caller was shown.", ref)
+    entity = _entity(policies, incoming, raw_entity)
+    if isinstance(entity, Malformed):
+        return unread(Reason.ENTITY_UNRESOLVED, f"{entity.expected}.", ref)
+    fence = read_fence(incoming.lines(FENCE))
+    if fence is None:
+        return unread(Reason.FENCE_REQUIRED, "X-Execution-Fence is not there.", ref)
+    if isinstance(fence, Malformed):
+        return unread(Reason.FENCE_INVALID, f"X-Execution-Fence is {fence.expected}.", ref)
+    if not proven(policies.gateway.fence_secret, incoming.lines(PROOF), entity, fence):
+        return unread(Reason.FENCE_UNPROVEN, "X-Execution-Fence-Proof does not sign it.", ref)
+    return _Asked(entity, fence, read_holder(incoming.lines(HOLDER)))
+
+
+def _entity(policies: Policies, incoming: Incoming, raw: bytes) -> EntityId | Malformed:
+    decoded = decode_segment(raw)
+    entity = spell_entity(decoded) if isinstance(decoded, str) else decoded
+    if isinstance(entity, str) and policies.gateway.fold_case:
+        entity = spell_entity(entity.casefold())
+    if isinstance(entity, Malformed):
+        return Malformed(f"The entity is {entity.expected}")
+    query = incoming.target.partition(b"?")[2].decode("latin-1")
+    domains = parse_qs(query).get("domain", [""])
+    if len(domains) != 1 or not policies.names_domain(domains[0]):
+        return Malformed("No policy names this domain")  # or it would be raised in another one
+    return EntityId(domains[0], entity)
+
+
+def _refused(reason: Reason, asked: _Asked, high_water: int, ref: str) -> Problem:
     kind = KINDS[reason]
     how = "below" if reason is Reason.STALE_FENCE else "too far ahead of"
-    detail = f"Fence {fence} is {how} {high_water} for {entity}. {kind.meaning}"
-    members = {"entity": entity, "fence": fence, "high_water": high_water}
+    name = asked.entity.name
+    detail = f"Fence {asked.fence} is {how} {high_water} for {name}. {kind.meaning}"
+    members = {"entity": name, "fence": asked.fence, "high_water": high_water}
     return Problem(reason, detail, ref, kind.status, members)

@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from fencegate.core.events import CallEnded, CallUnread
-from fencegate.core.model import FenceLead
 from fencegate.core.outcomes import Headers
 from fencegate.core.reasons import Reason
 from fencegate.gateway.admitting import ClientLeft
@@ -18,9 +17,10 @@ from fencegate.gateway.client import Client, ClientDisconnect, Receive
 from fencegate.gateway.exchange import exchange
 from fencegate.gateway.gate import Gate
 from fencegate.gateway.intake import Incoming, Intake, Unguarded
+from fencegate.gateway.observing import observe, pass_on
 from fencegate.gateway.order import Order
 from fencegate.gateway.problems import KINDS, Problem, unread
-from fencegate.gateway.replies import Reply, of_problem, passed
+from fencegate.gateway.replies import Reply, of_problem
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -32,15 +32,12 @@ BODILESS = frozenset({204, 304})
 
 
 class App:
-    """The ASGI callable. `announce_lead` is the `max_fence_lead` of announcements; `via` is this
-    gateway's name in `Via`, by which it knows its own requests."""
+    """The ASGI callable. `intake` may be exchanged for another: a request keeps the one it began
+    with. `via` is this gateway's name in `Via`, by which it knows its own requests."""
 
-    def __init__(
-        self, gate: Gate, intake: Intake, announce_lead: FenceLead | None, via: bytes
-    ) -> None:
+    def __init__(self, gate: Gate, intake: Intake, via: bytes) -> None:
         self._gate = gate
-        self._intake = intake
-        self._announce_lead = announce_lead
+        self.intake = intake
         self._via = via
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,12 +57,13 @@ class App:
             return await self._own(incoming, ref), ref
         if fault := self._not_forwarded(incoming):
             return self._unread(fault)
-        match await self._intake.read(incoming):
+        match await self.intake.read(incoming):
             case Problem() as problem:
                 return self._unread(problem)
             case Unguarded() as unguarded:
-                ended = await unguarded.leg.forward(unguarded.outgoing, lambda: True)
-                return passed(ended, unguarded.ref), unguarded.ref
+                return await pass_on(self._gate, unguarded), unguarded.ref
+            case Order(observed=True) as order:
+                return await observe(self._gate, order), order.ref
             case Order() as order:
                 reply, order = await exchange(self._gate, order)
                 self._gate.emit(_ended(order, reply, time.monotonic() - began))
@@ -94,7 +92,7 @@ class App:
             return _json({"ready": True, "ledger": self._gate.ledger.id})
         if path.startswith(ENTITIES) and path.endswith(b"/fence") and incoming.method == "PUT":
             entity = path[len(ENTITIES) : -len(b"/fence")]
-            return await announce(self._gate, incoming, entity, self._announce_lead, ref)
+            return await announce(self._gate, self.intake.policies, incoming, entity, ref)
         code = path.removeprefix(PROBLEMS).decode("latin-1")
         if incoming.method == "GET" and (page := _problem_page(code)):
             return page
@@ -144,9 +142,9 @@ def _ended(order: Order, reply: Reply, seconds: float) -> CallEnded:
         status=reply.status,
         upstream=call.upstream,
         method=order.outgoing.method,
-        entity=call.entity.name,
-        fence=call.fence,
-        key=call.key,
+        entity=call.entity.shown,
+        fence=order.fence,
+        key=order.key,
         holder=call.holder,
         code=reply.code,
         high_water=reply.high_water,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from fencegate.core.attempts import AttemptIds
 from fencegate.core.events import Event
 from fencegate.gateway.holds import Holds
+from fencegate.gateway.slots import Slots
 from fencegate.ledger.protocol import Ledger
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ class Gate:
         self.ledger = ledger
         self.holds = holds
         self.ids = ids
+        self.slots = Slots()
         self.emit = emit
         self._tasks: set[asyncio.Task[Any]] = set()
 

@@ -54,10 +54,14 @@ class Holds:
         clock: Callable[[], float] = boottime,
     ) -> None:
         self._ledger = ledger
-        self._every = hold / SECOND / RENEWALS_PER_HOLD
+        self.every(hold)
         self._emit = emit
         self.clock = clock
         self._kept: dict[AttemptId, Hold] = {}
+
+    def every(self, hold: Micros) -> None:
+        """Renew often enough for holds of this length, from the next renewal on."""
+        self._every = hold / SECOND / RENEWALS_PER_HOLD
 
     def of(self, go: Go, asked_at: float) -> Hold:
         """The local hold of an admission that was sent at `asked_at`."""

@@ -1,29 +1,35 @@
 """From bytes to an order. Whatever is missing or doubtful is refused here, before the ledger.
 
-The order in which faults are reported: framing, route, body size, entity, fence, key.
+The order in which faults are reported: framing, route, caller, body size, entity, fence, key.
+Where a route only observes, what would be refused is passed on, but for framing and size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, replace
 
 from fencegate.core.attempts import AttemptIds
-from fencegate.core.bodies import Ambiguous
-from fencegate.core.fingerprint import Fingerprint, Request, Scheme, fingerprint
-from fencegate.core.model import AttemptId, Call, EntityId
 from fencegate.core.outcomes import Headers
-from fencegate.core.reading import Malformed, read_fence, read_key, spell_entity
 from fencegate.core.reasons import Reason
-from fencegate.gateway.order import Order
+from fencegate.gateway.callers import Shown, who
+from fencegate.gateway.calls import read_call
+from fencegate.gateway.order import Order, observed
+from fencegate.gateway.outgoing import forwarded_headers
 from fencegate.gateway.problems import Problem, unread
-from fencegate.gateway.protected import FENCE, HOLDER, KEY, framing_fault
+from fencegate.gateway.protected import framing_fault
 from fencegate.gateway.upstream import Leg, Outgoing
-from fencegate.policy import Found, Guard, NoRoute, Passed, PathAmbiguous, Policies, Route
-
-DEFAULT_DOMAIN = ""
-MAX_HOLDER = 256
+from fencegate.policy import (
+    Found,
+    Guard,
+    Mode,
+    NoRoute,
+    Passed,
+    PathAmbiguous,
+    Policies,
+    Route,
+    Upstream,
+)
 
 ReadBody = Callable[[int], Awaitable[bytes | None]]
 """Reads the whole body of at most so many bytes; None if it is larger."""
@@ -46,19 +52,35 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Unguarded:
-    """To be passed on as it is."""
+    """To be passed on as it is. `would`: why it would have been refused, were it not observed."""
 
     outgoing: Outgoing
     leg: Leg
     ref: str
+    upstream: str
+    route: str | None
+    would: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Where a request goes that no guard is asked of."""
+
+    upstream: Upstream
+    route: str | None
+    target: bytes
+    connect_timeout: float
+    timeout: float
+    body_limit: int
+    mode: Mode
 
 
 class Intake:
     """Reads requests by the policies."""
 
     def __init__(self, policies: Policies, legs: dict[str, Leg], ids: AttemptIds) -> None:
-        self._policies = policies
-        self._legs = legs
+        self.policies = policies
+        self.legs = legs
         self._ids = ids
 
     async def read(self, incoming: Incoming) -> Order | Unguarded | Problem:
@@ -67,150 +89,125 @@ class Intake:
         Raises `ClientDisconnect` from `read_body` when the client leaves before its body is read.
         """
         ref = self._ids()
-        match self._policies.find(incoming.method, incoming.target):
+        match self.policies.find(incoming.method, incoming.target):
             case Found(route=route, upstream_target=target) if route.guard is Guard.NONE:
-                settings = (route.connect_timeout, route.timeout, route.body_limit)
-                return await self._unguarded(incoming, route.upstream.name, target, settings, ref)
-            case Passed(upstream=upstream, upstream_target=target):
-                times = (upstream.connect_timeout, upstream.timeout, upstream.body_limit)
-                return await self._unguarded(incoming, upstream.name, target, times, ref)
+                return await self._unguarded(incoming, _way_of(route, target), ref)
+            case Passed() as passed:
+                return await self._unguarded(incoming, _way(passed), ref)
             case _ if fault := framing_fault(incoming.headers):
                 return unread(Reason.FRAMING, fault, ref)
             case Found() as found:
                 return await self._guarded(incoming, found, ref)
-            case PathAmbiguous(expected=expected):
-                return unread(Reason.PATH_AMBIGUOUS, f"The path has {expected}.", ref)
-            case NoRoute(write=True):
+            case PathAmbiguous(expected=expected, observed=passed):
+                refused = unread(Reason.PATH_AMBIGUOUS, f"The path has {expected}.", ref)
+            case NoRoute(write=True, observed=passed):
                 seen = f"{incoming.method} on this path is a write, and no route covers it."
-                return unread(Reason.NO_ROUTE, seen, ref)
+                refused = unread(Reason.NO_ROUTE, seen, ref)
             case NoRoute():
                 return unread(Reason.NO_ROUTE, "No mount covers this path.", ref, status=404)
+        if passed is None:
+            return refused
+        return await self._unguarded(incoming, _way(passed), ref, would=refused)
 
-    async def _guarded(self, incoming: Incoming, found: Found, ref: str) -> Order | Problem:
-        route = found.route
+    async def _guarded(
+        self, incoming: Incoming, found: Found, ref: str
+    ) -> Order | Unguarded | Problem:
+        route, target = found.route, found.upstream_target
+        shown = who(self.policies.callers, incoming.headers)
+        if shown is None and route.mode is Mode.ENFORCE:
+            return _unknown(ref)
         body = await incoming.read_body(route.body_limit)
         if body is None:
-            return unread(Reason.BODY_TOO_LARGE, f"The limit is {route.body_limit} bytes.", ref)
-        request = Request(incoming.method, incoming.target, incoming.headers, body)
-        read = _identity(route, found.captures, request, ref)
+            return _too_large(route.body_limit, ref)
+        if shown is None:
+            return self._passed(incoming, body, _way_of(route, target), None, _unknown(ref), ref)
+        read = read_call(
+            incoming.method, incoming.target, incoming.headers, body, found, shown.caller,
+            self.policies.gateway, ref,
+        )  # fmt: skip
         if isinstance(read, Problem):
-            return read
-        return Order(
-            call=read,
+            if route.mode is Mode.ENFORCE:
+                return read
+            return self._passed(incoming, body, _way_of(route, target), shown, read, ref)
+        key = read.call.key if route.guard.asks_key else None
+        headers = forwarded_headers(
+            incoming.headers, route.upstream, shown, key, made=route.key is not None
+        )
+        order = Order(
+            call=read.call,
             terms=route.terms,
-            outgoing=_outgoing(incoming, found.upstream_target, body, route, read.key),
-            leg=self._legs[route.upstream.name],
-            statuses=route.statuses,
-            answer_limit=route.answer_limit,
-            duplicate_wait=route.duplicate_wait,
-            predecessor_wait=route.predecessor_wait,
-            print_under=lambda scheme: _print(request, read.entity.name, scheme),
+            outgoing=Outgoing(
+                incoming.method, target, headers, body, route.connect_timeout, route.timeout
+            ),
+            leg=self.legs[route.upstream.name],
+            route=route,
+            print_under=read.print_under,
             left=incoming.left,
         )
+        if route.mode is Mode.OBSERVE:
+            return observed(order, shown.without_token(incoming.headers))
+        return order
+
+    # --- what no guard is asked of ---------------------------------------------------------
 
     async def _unguarded(
+        self, incoming: Incoming, way: _Way, ref: str, *, would: Problem | None = None
+    ) -> Unguarded | Problem:
+        shown = who(self.policies.callers, incoming.headers)
+        if shown is None and way.mode is Mode.ENFORCE:
+            return _unknown(ref)
+        body = await incoming.read_body(way.body_limit)
+        if body is None:
+            return _too_large(way.body_limit, ref)
+        if shown is None:
+            would = would or _unknown(ref)
+        return self._passed(incoming, body, way, shown, would, ref)
+
+    def _passed(
         self,
         incoming: Incoming,
-        upstream: str,
-        target: bytes,
-        settings: tuple[float, float, int],
+        body: bytes,
+        way: _Way,
+        shown: Shown | None,
+        would: Problem | None,
         ref: str,
-    ) -> Unguarded | Problem:
-        connect_timeout, timeout, body_limit = settings
-        body = await incoming.read_body(body_limit)
-        if body is None:
-            return unread(Reason.BODY_TOO_LARGE, f"The limit is {body_limit} bytes.", ref)
+    ) -> Unguarded:
+        """Whoever is not known goes upstream as he came, without the credentials that are ours."""
+        headers = incoming.headers
+        if shown is not None and way.mode is Mode.ENFORCE:
+            headers = forwarded_headers(headers, way.upstream, shown, None, made=False)
+        elif shown is not None:
+            headers = shown.without_token(headers)
         outgoing = Outgoing(
-            incoming.method, target, incoming.headers, body, connect_timeout, timeout
+            incoming.method, way.target, headers, body, way.connect_timeout, way.timeout
         )
-        return Unguarded(outgoing, self._legs[upstream], ref)
+        outgoing = replace(outgoing, inject=shown is not None)
+        leg, name = self.legs[way.upstream.name], way.upstream.name
+        return Unguarded(outgoing, leg, ref, name, way.route, would)
 
 
-def _identity(
-    route: Route, captures: dict[str, bytes], request: Request, ref: str
-) -> Call | Problem:
-    """Entity, fence, key and fingerprint of a guarded request."""
-    assert route.entity is not None
-    entity = route.entity.render(captures, request)
-    if isinstance(entity, Malformed):
-        return _unfilled(Reason.ENTITY_UNRESOLVED, entity, request, route, ref)
+def _way(passed: Passed) -> _Way:
+    of = passed.upstream
+    target = passed.upstream_target
+    return _Way(of, None, target, of.connect_timeout, of.timeout, of.body_limit, of.mode)
 
-    fence = read_fence(request.lines(FENCE))
-    if fence is None:
-        return unread(Reason.FENCE_REQUIRED, "X-Execution-Fence is not there.", ref)
-    if isinstance(fence, Malformed):
-        return unread(Reason.FENCE_INVALID, f"X-Execution-Fence is {fence.expected}.", ref)
 
-    key = read_key(request.lines(KEY)) if route.key is None else route.key.render(captures, request)
-    if key is None:
-        return unread(Reason.KEY_REQUIRED, "Idempotency-Key is not there.", ref)
-    if isinstance(key, Malformed) and route.key is None:
-        return unread(Reason.KEY_INVALID, f"Idempotency-Key is {key.expected}.", ref)
-    if isinstance(key, Malformed):
-        return _unfilled(Reason.KEY_INVALID, key, request, route, ref)
-
-    taken = fingerprint(request, entity, route.scheme)
-    if isinstance(taken, Ambiguous):
-        return _ambiguous(taken, ref)
-    return Call(
-        upstream=route.upstream.name,
-        caller=None,
-        credential=_credential(request),
-        entity=EntityId(DEFAULT_DOMAIN, entity),
-        fence=fence,
-        key=key,
-        prints=(taken,),
-        attempt=AttemptId(ref),
-        holder=read_holder(request.lines(HOLDER)),
+def _way_of(route: Route, target: bytes) -> _Way:
+    return _Way(
+        upstream=route.upstream,
+        route=route.pattern.text,
+        target=target,
+        connect_timeout=route.connect_timeout,
+        timeout=route.timeout,
+        body_limit=route.body_limit,
+        mode=route.mode,
     )
 
 
-def _unfilled(
-    reason: Reason, malformed: Malformed, request: Request, route: Route, ref: str
-) -> Problem:
-    """A template that could not be filled in; maybe because the body has more than one reading."""
-    taken = fingerprint(request, "", route.scheme)
-    if isinstance(taken, Ambiguous):
-        return _ambiguous(taken, ref)
-    return unread(reason, f"{malformed.expected}.", ref)
+def _unknown(ref: str) -> Problem:
+    seen = "No token of a known caller was shown in Fencegate-Token or as Authorization: Bearer."
+    return unread(Reason.CALLER_UNKNOWN, seen, ref)
 
 
-def _ambiguous(body: Ambiguous, ref: str) -> Problem:
-    return unread(Reason.BODY_AMBIGUOUS, f"The body is ambiguous: {body.why}.", ref)
-
-
-def _outgoing(incoming: Incoming, target: bytes, body: bytes, route: Route, key: str) -> Outgoing:
-    """What goes upstream. An upstream that de-duplicates by our key must be sent it, also where
-    the route has made the key."""
-    headers = incoming.headers
-    if route.key is not None and route.terms.key_window is not None:
-        headers = tuple(h for h in headers if h[0].lower() != KEY) + ((KEY, _as_string(key)),)
-    return Outgoing(incoming.method, target, headers, body, route.connect_timeout, route.timeout)
-
-
-def _as_string(key: str) -> bytes:
-    """A key as an RFC 8941 string, where it cannot be sent raw."""
-    if isinstance(read_key([key.encode()]), str):
-        return key.encode()
-    return b'"' + key.replace("\\", "\\\\").replace('"', '\\"').encode() + b'"'
-
-
-def _print(request: Request, entity: str, scheme: Scheme) -> Fingerprint:
-    """The request under the scheme of an older record; ValueError if it has none."""
-    taken = fingerprint(request, entity, scheme)
-    if isinstance(taken, Ambiguous):
-        raise ValueError(f"the request has no fingerprint under an older scheme: {taken.why}")
-    return taken
-
-
-def _credential(request: Request) -> str:
-    """The digest of the Authorization value, or of nothing: who sends none is one caller."""
-    return sha256(b"\0".join(request.lines(b"authorization"))).hexdigest()
-
-
-def read_holder(lines: list[bytes]) -> str | None:
-    """Who says to hold the lease; what is no short plain text is not shown to anyone."""
-    if len(lines) != 1 or len(lines[0]) > MAX_HOLDER:
-        return None
-    spelled = spell_entity(lines[0].decode("latin-1"))
-    return spelled if isinstance(spelled, str) else None
+def _too_large(limit: int, ref: str) -> Problem:
+    return unread(Reason.BODY_TOO_LARGE, f"The limit is {limit} bytes.", ref)

@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 
 from fencegate.core.attempts import AttemptIds
 from fencegate.core.fingerprint import Fingerprint, Scheme
-from fencegate.core.model import Asked, Call, Terms
-from fencegate.core.outcomes import Statuses
+from fencegate.core.identity import OBSERVED
+from fencegate.core.model import Asked, Call, EntityId, Terms
+from fencegate.core.outcomes import Headers
 from fencegate.gateway.upstream import Leg, Outgoing
+from fencegate.policy import Guard, Mode, Route
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Order:
-    """One guarded request. Times in seconds; `left` ends when the client hangs up."""
+    """One guarded request, and the route that it keeps to its end, whatever the policies become.
+    `left` ends when the client hangs up."""
 
     call: Call
     terms: Terms
     outgoing: Outgoing
     leg: Leg
-    statuses: Statuses
-    answer_limit: int
-    duplicate_wait: float
-    predecessor_wait: float
+    route: Route
     print_under: Callable[[Scheme], Fingerprint]
     left: Callable[[], Awaitable[None]]
 
@@ -31,6 +31,24 @@ class Order:
     def ref(self) -> str:
         """Names this request in answers, logs and the journal; unique for all time."""
         return self.call.attempt
+
+    @property
+    def observed(self) -> bool:
+        return self.route.mode is Mode.OBSERVE
+
+    @property
+    def fence(self) -> int | None:
+        """The fence that the call brought, None where it was asked for none."""
+        return self.call.fence if self.route.guard.asks_fence else None
+
+    @property
+    def key(self) -> str | None:
+        return self.call.key if self.route.guard.asks_key else None
+
+    @property
+    def recorded(self) -> bool:
+        """Is its end kept under its key?"""
+        return self.route.guard is not Guard.FENCE_ONLY
 
     def asked_anew(self, asked: Asked) -> Order:
         return replace(self, call=replace(self.call, asked=asked))
@@ -43,3 +61,16 @@ class Order:
         """The same order for another attempt, as after a first one that was superseded."""
         asked = Asked(waited=True)
         return replace(self, call=replace(self.call, attempt=ids(), asked=asked))
+
+
+def observed(order: Order, headers: Headers) -> Order:
+    """The order as one that is only watched: judged against rows of its own, which no enforced
+    call ever sees, and forwarded with the headers that came. It never waits."""
+    call, entity = order.call, order.call.entity
+    shadow = replace(
+        call,
+        upstream=OBSERVED + call.upstream,
+        entity=EntityId(OBSERVED + entity.domain, entity.name),
+        asked=Asked(duplicate_wait_over=True, predecessor_wait_over=True, probed=True),
+    )
+    return replace(order, call=shadow, outgoing=replace(order.outgoing, headers=headers))

@@ -13,9 +13,10 @@ from typing import Any
 
 import orjson
 
-from fencegate.core.model import SECOND, Call, Refuse
+from fencegate.core.model import SECOND, Refuse
 from fencegate.core.outcomes import Headers
 from fencegate.core.reasons import Reason
+from fencegate.gateway.order import Order
 
 MEDIA_TYPE = b"application/problem+json"
 NO_RETRY: Headers = ((b"x-should-retry", b"false"), (b"stripe-should-retry", b"false"))
@@ -63,7 +64,9 @@ KINDS: dict[Reason, Kind] = {
         "configure callers.",
     ),
     Reason.FENCE_REQUIRED: Kind(
-        428, "Fence required", "Send X-Execution-Fence with the fence of your lease."
+        428,
+        "Fence required",
+        "A call carries the fence of its lease, where the route reads it.",
     ),
     Reason.FENCE_INVALID: Kind(
         400, "Fence invalid", "A fence is a whole number from 1 to 9223372036854775807."
@@ -72,7 +75,9 @@ KINDS: dict[Reason, Kind] = {
         400, "Fence too far ahead", "This fence would fence out everyone; nothing was raised."
     ),
     Reason.KEY_REQUIRED: Kind(
-        400, "Key required", "Send Idempotency-Key, one for each operation and its retries."
+        400,
+        "Key required",
+        "A call carries one key for an operation and all its retries, where the route reads it.",
     ),
     Reason.KEY_INVALID: Kind(
         400, "Key invalid", "A key is 1 to 255 visible ASCII characters, sent once."
@@ -141,6 +146,8 @@ class Problem:
         headers: Headers = ((b"content-type", MEDIA_TYPE),)
         if self.retry_after is not None:
             headers += ((b"retry-after", b"%d" % self.retry_after),)
+        if self.reason is Reason.CALLER_UNKNOWN:
+            headers += ((b"www-authenticate", b"Bearer"),)
         if not KINDS[self.reason].retry:
             headers += NO_RETRY
         return headers
@@ -168,34 +175,35 @@ def unread(reason: Reason, seen: str, ref: str, *, status: int | None = None) ->
     return Problem(reason, f"{seen} {kind.meaning}", ref, status or kind.status, {}, retry_after)
 
 
-def from_refusal(refusal: Refuse, call: Call) -> Problem:
-    """The problem of a refusal by the law."""
-    kind = KINDS[refusal.reason]
+def from_refusal(refusal: Refuse, order: Order) -> Problem:
+    """The problem of a refusal by the law. Without a fence nothing is said of high water."""
+    kind, fenced = KINDS[refusal.reason], order.fence is not None
     members = {
-        "entity": call.entity.name,
-        "fence": call.fence,
-        "high_water": refusal.high_water,
-        "holder": refusal.holder,
-        "accepted_at": _instant(refusal.accepted_at),
+        "entity": order.call.entity.shown,
+        "fence": order.fence,
+        "high_water": refusal.high_water if fenced else None,
+        "holder": refusal.holder if fenced else None,
+        "accepted_at": _instant(refusal.accepted_at) if fenced else None,
         "state": refusal.state,
         "differs": list(refusal.parts) or None,
         "original_status": refusal.status,
         "sent": refusal.sent,
     }
-    detail = f"{_seen(refusal, call)} {kind.meaning}"
-    return Problem(refusal.reason, detail, call.attempt, kind.status, members, _retry(refusal))
+    detail = f"{_seen(refusal, order)} {kind.meaning}"
+    return Problem(refusal.reason, detail, order.ref, kind.status, members, _retry(refusal))
 
 
-def of_call(reason: Reason, seen: str, call: Call, *, status: int, sent: bool | None) -> Problem:
+def of_call(reason: Reason, seen: str, order: Order, *, status: int, sent: bool | None) -> Problem:
     """A refusal after the ledger was asked: the call was not sent, or its outcome is unknown."""
     kind = KINDS[reason]
-    members = {"entity": call.entity.name, "fence": call.fence, "sent": sent}
+    members = {"entity": order.call.entity.shown, "fence": order.fence, "sent": sent}
     retry_after = 1 if kind.retry else None
-    return Problem(reason, f"{seen} {kind.meaning}", call.attempt, status, members, retry_after)
+    return Problem(reason, f"{seen} {kind.meaning}", order.ref, status, members, retry_after)
 
 
-def _seen(refusal: Refuse, call: Call) -> str:
-    entity, water = call.entity.name, refusal.high_water
+def _seen(refusal: Refuse, order: Order) -> str:
+    call = order.call
+    entity, water = call.entity.shown, refusal.high_water
     match refusal.reason:
         case Reason.STALE_FENCE:
             by = f" (accepted for {refusal.holder})" if refusal.holder else ""
@@ -216,7 +224,7 @@ def _seen(refusal: Refuse, call: Call) -> str:
         case Reason.FROZEN:
             return f"{entity} is frozen."
         case _:
-            return f"The call on {entity} was refused."
+            return f"The call on {entity} was refused." if entity else "The call was refused."
 
 
 def _listed(refusal: Refuse) -> str:

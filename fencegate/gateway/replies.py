@@ -46,7 +46,7 @@ class Reply:
         return f"Reply({self.decision}, {self.status}, {self.code}, {len(self.body)} bytes)"
 
 
-def replayed(replay: Replay) -> Reply:
+def replayed(order: Order, replay: Replay) -> Reply:
     """The first answer once more, marked, without its cookies."""
     headers = tuple(h for h in replay.answer.headers if h[0].lower() not in NOT_REPLAYED)
     headers += ((b"idempotency-replayed", b"true"), (b"idempotent-replayed", b"true"))
@@ -55,18 +55,27 @@ def replayed(replay: Replay) -> Reply:
     if replay.matched_by_intent:
         headers += ((b"fencegate-matched-by", b"intent"),)
     answer = replay.answer
-    return Reply("replayed", answer.status, headers, answer.body, high_water=replay.high_water)
+    high_water = replay.high_water if order.fence is not None else None
+    return Reply("replayed", answer.status, headers, answer.body, high_water=high_water)
 
 
 def refused(order: Order, refusal: Refuse) -> Reply:
-    problem = problems.from_refusal(refusal, order.call)
-    return of_problem(problem, high_water=refusal.high_water)
+    problem = problems.from_refusal(refusal, order)
+    fenced = order.fence is not None
+    return of_problem(problem, high_water=refusal.high_water if fenced else None)
 
 
 def away(order: Order) -> Reply:
     """The ledger did not answer: nothing of this call was sent."""
     seen = "The ledger did not answer in time."
     return of_problem(problems.unread(Reason.LEDGER_UNAVAILABLE, seen, order.ref))
+
+
+def busy(order: Order) -> Reply:
+    """No room for one more call: refused before the ledger was asked."""
+    assert order.route.limit is not None
+    seen = f"{order.route.limit.calls} calls are on their way already."
+    return of_problem(problems.unread(Reason.UPSTREAM_BUSY, seen, order.ref))
 
 
 def of_problem(problem: Problem, high_water: int | None = None) -> Reply:
@@ -96,7 +105,7 @@ def responded(
         reply,
         decision="refused" if isinstance(outcome, NotSent) else "forwarded",
         headers=(*reply.headers, *_marks(outcome, recorded)),
-        high_water=go.high_water,
+        high_water=go.high_water if order.fence is not None else None,
         attempt=go.number,
         outcome=_word(outcome),
         settlement=_settlement(recorded),
@@ -104,38 +113,44 @@ def responded(
     )
 
 
-def passed(ended: Answer | NotSent | OutcomeUnknown, ref: str) -> Reply:
-    """The reply to a request that no guard was asked of."""
+def passed(
+    ended: Answer | NotSent | OutcomeUnknown,
+    ref: str,
+    decision: str = "passed",
+    code: str | None = None,
+) -> Reply:
+    """The reply to a request that no guard was asked of, or that was only observed."""
     if isinstance(ended, Answer):
-        return Reply("passed", ended.status, ended.headers, ended.body)
+        return Reply(decision, ended.status, ended.headers, ended.body, code=code)
     if isinstance(ended, NotSent):
         problem = problems.unread(Reason.NOT_SENT, "The upstream was not reached.", ref)
     else:
         status = 504 if ended.evidence.doubt is Doubt.TIMEOUT else 502
         seen = "No complete answer came from the upstream."
         problem = problems.unread(Reason.OUTCOME_UNKNOWN, seen, ref, status=status)
-    return replace(of_problem(problem), decision="passed", proxy_status=_proxy_status(ended))
+    reply = replace(of_problem(problem), decision=decision, proxy_status=_proxy_status(ended))
+    return reply if code is None else replace(reply, code=code)
 
 
 def _without_answer(order: Order, outcome: Outcome, recorded: Recorded) -> Problem:
     match outcome, recorded.settlement:
         case NotSent(), Released(unknown=False):
             seen, sent = "No byte of this call was written.", False
-            return problems.of_call(Reason.NOT_SENT, seen, order.call, status=502, sent=sent)
+            return problems.of_call(Reason.NOT_SENT, seen, order, status=502, sent=sent)
         case NotSent(), None:
             seen = "No byte of this call was written, and the ledger could not be told yet."
-            return problems.of_call(Reason.NOT_SENT, seen, order.call, status=502, sent=None)
+            return problems.of_call(Reason.NOT_SENT, seen, order, status=502, sent=None)
         case NotSent(), _:
             seen = "No byte of this attempt was written; an earlier one may have been sent."
         case OutcomeUnknown(evidence=evidence), _ if evidence.doubt is Doubt.TIMEOUT:
             seen = "The call was sent; no answer came in time."
-            return problems.of_call(Reason.OUTCOME_UNKNOWN, seen, order.call, status=504, sent=True)
+            return problems.of_call(Reason.OUTCOME_UNKNOWN, seen, order, status=504, sent=True)
         case OutcomeUnknown(evidence=evidence), _ if _conflicts(outcome):
             seen = f"The upstream answered {evidence.status}: an earlier attempt may be running."
-            return problems.of_call(Reason.OUTCOME_UNKNOWN, seen, order.call, status=409, sent=True)
+            return problems.of_call(Reason.OUTCOME_UNKNOWN, seen, order, status=409, sent=True)
         case _:
             seen = "The call was sent; its answer was cut off or broken."
-    return problems.of_call(Reason.OUTCOME_UNKNOWN, seen, order.call, status=502, sent=True)
+    return problems.of_call(Reason.OUTCOME_UNKNOWN, seen, order, status=502, sent=True)
 
 
 def _marks(outcome: Outcome, recorded: Recorded) -> Headers:

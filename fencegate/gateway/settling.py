@@ -34,8 +34,8 @@ async def settle(gate: Gate, order: Order, outcome: Outcome) -> Recorded:
         return Recorded(None)
     for note in told.notes:
         apart = None if note.apart is None else note.apart / SECOND
-        entity = order.call.entity.name
-        gate.emit(NoteTaken(order.ref, note.kind, entity, record.key, note.other_key, apart))
+        entity = order.call.entity.shown
+        gate.emit(NoteTaken(order.ref, note.kind, entity, order.key, note.other_key, apart))
     return Recorded(told.verdict)
 
 

@@ -13,6 +13,7 @@ from secrets import token_hex
 from typing import TypeVar
 
 from fencegate.core.aging import aged_record, due_at
+from fencegate.core.identity import Adoption, Identities, enforced, taken_over
 from fencegate.core.model import (
     AttemptId,
     Call,
@@ -51,6 +52,7 @@ from fencegate.ledger.protocol import (
 from fencegate.ledger.watching import Watching
 
 T = TypeVar("T")
+LIVE = (Open, Unknown)
 
 
 class MemoryRows:
@@ -63,6 +65,7 @@ class MemoryRows:
         self._records: dict[RecordId, Record] = {}
         self._live: dict[EntityId, dict[RecordId, Record]] = {}
         self._index: dict[EntityId, tuple[int, dict[bytes, Intent]]] = {}
+        self._identities: Identities = {}
         self.journal: list[JournalRow] = []
         self.audit: list[AuditRow] = []
 
@@ -78,7 +81,7 @@ class MemoryRows:
     def put_record(self, record: Record) -> None:
         self._forget(record.id)
         self._records[record.id] = record
-        if isinstance(record.state, (Open, Unknown)):
+        if isinstance(record.state, LIVE):
             self._live.setdefault(record.entity, {})[record.id] = record
 
     def drop_record(self, id: RecordId) -> None:
@@ -93,7 +96,7 @@ class MemoryRows:
             Other(record.fence, record.state)
             for record in live
             if record is not None
-            and isinstance(record.state, (Open, Unknown))
+            and isinstance(record.state, LIVE)
             and record.fence < below
             and record.id != but
         )
@@ -151,6 +154,29 @@ class MemoryRows:
     def saw(self, now: Instant) -> None:
         self._latest = max(self._latest, now)
 
+    def identities(self) -> Identities:
+        return self._identities
+
+    def put_identities(self, wanted: Identities) -> None:
+        self._identities = wanted
+
+    def count_live(self, upstream: str, now: Instant) -> int:
+        live = (record for records in self._live.values() for record in records.values())
+        aged = (aged_record(record, now) for record in live if record.id.upstream == upstream)
+        return sum(record is not None and isinstance(record.state, LIVE) for record in aged)
+
+    def take_over(self) -> int:
+        raised = 0
+        for observed in list(self._entities.values()):
+            if (id := enforced(observed.id)) is None:
+                continue
+            was = self._entities.get(id, Entity(id))
+            if (entity := taken_over(was, observed)) != was:
+                self.put_entity(entity)
+                raised += 1
+            del self._entities[observed.id]
+        return raised
+
     def add_journal(self, row: JournalRow) -> None:
         self.journal.append(replace(row, number=len(self.journal) + 1))
 
@@ -178,6 +204,9 @@ class MemoryLedger:
     async def admit(self, call: Call, terms: Terms) -> Told[Decision]:
         return self._step(lambda rows, now: steps.admit(rows, call, terms, now))
 
+    async def preview(self, call: Call, terms: Terms) -> Decision:
+        return steps.preview(self._rows, call, terms, self._clock())
+
     async def renew(self, held: Sequence[tuple[RecordId, AttemptId]]) -> list[Renewal]:
         return self._step(lambda rows, now: steps.renew(rows, held, now))
 
@@ -199,6 +228,16 @@ class MemoryLedger:
 
     async def reset(self, entity: EntityId, high_water: int, act: Act) -> Reset | NotReset:
         return self._step(lambda rows, now: steps.reset(rows, entity, high_water, act, now))
+
+    async def adopt(
+        self, identities: Identities, accept: bool, act: Act, *, preview: bool = False
+    ) -> Adoption:
+        if preview:
+            now = self._clock()
+            return steps.adopt(self._rows, identities, accept, act, now, preview=True)
+        return self._step(
+            lambda rows, now: steps.adopt(rows, identities, accept, act, now, preview=False)
+        )
 
     async def inspect(self, entity: EntityId) -> EntityView:
         return steps.inspect(self._rows, entity, self._clock())

@@ -8,6 +8,12 @@ from fencegate.ledger.memory import MemoryLedger
 from fencegate.ledger.protocol import Ledger, LedgerUnusable
 
 
+def exists(url: str) -> bool:
+    """Is there a ledger to be opened, or would opening make a new one?"""
+    scheme, _, rest = url.partition("://")
+    return scheme != "sqlite" or Path(rest[1:]).exists()
+
+
 async def open_ledger(url: str) -> Ledger:
     """`sqlite:///relative.db`, `sqlite:////absolute.db` or `memory://`. A driver is imported
     only here. Raises `LedgerUnusable`."""

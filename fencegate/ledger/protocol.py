@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from fencegate.core.identity import Adoption, Identities
 from fencegate.core.model import (
     AttemptId,
     Call,
@@ -142,6 +143,11 @@ class Ledger(Protocol):
 
     async def admit(self, call: Call, terms: Terms) -> Told[Decision]: ...
 
+    async def preview(self, call: Call, terms: Terms) -> Decision:
+        """What `admit` would say now. Nothing is changed and nothing recorded, neither high water
+        nor the journal: a `Go` is no permission to send. `LedgerUnavailable` is the only error."""
+        ...
+
     async def renew(self, held: Sequence[tuple[RecordId, AttemptId]]) -> list[Renewal]:
         """Renew the holds of many attempts in one step; answers in their order."""
         ...
@@ -161,6 +167,18 @@ class Ledger(Protocol):
     async def freeze(self, entity: EntityId, frozen: bool, act: Act) -> Frozen: ...
 
     async def reset(self, entity: EntityId, high_water: int, act: Act) -> Reset | NotReset: ...
+
+    async def adopt(
+        self, identities: Identities, accept: bool, act: Act, *, preview: bool = False
+    ) -> Adoption:
+        """Keep how identities are read from now on, in place of all that was kept.
+
+        Refused, and nothing is changed, where a changed upstream has open or unknown records,
+        unless `accept`. Where a route no longer observes, high water rises to what was observed;
+        who watches those entities is not told. What changed is audited. The same identities
+        again, also from another gateway, change and write nothing. `preview` answers what would
+        become of it and writes nothing. `LedgerUnavailable` is the only error."""
+        ...
 
     async def inspect(self, entity: EntityId) -> EntityView: ...
 

@@ -7,10 +7,12 @@ decided here, once for all stores that can run the law in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from fencegate.core import admission, resolution, settlement
+from fencegate.core import admission, identity, resolution, settlement
 from fencegate.core.aging import aged_record
+from fencegate.core.identity import Adopted, Adoption, Identities, changed
 from fencegate.core.intent import intent_of
 from fencegate.core.model import (
     AttemptId,
@@ -33,6 +35,7 @@ from fencegate.core.model import (
     Settlement,
     Snapshot,
     Terms,
+    Unknown,
 )
 from fencegate.core.outcomes import Outcome
 from fencegate.core.resolution import Announcement, Frozen, NotReset, Reset, Resolution, VerdictOn
@@ -77,6 +80,18 @@ class Rows(Protocol):
     def empty_index(self, entity: EntityId) -> None: ...
     def due(self, now: Instant, limit: int) -> Sequence[Record]: ...
     def latest(self) -> Instant: ...
+    def identities(self) -> Identities: ...
+    def put_identities(self, wanted: Identities) -> None: ...
+
+    def count_live(self, upstream: str, now: Instant) -> int:
+        """How many records of the upstream are open or unknown by now."""
+        ...
+
+    def take_over(self) -> int:
+        """Apply `identity.taken_over` to every observed entity, and forget what was observed: a
+        later switch must not raise again what was reset. Answers how many rose."""
+        ...
+
     def add_journal(self, row: JournalRow) -> None: ...
     def add_audit(self, row: AuditRow) -> None: ...
 
@@ -95,6 +110,11 @@ def admit(rows: Rows, call: Call, terms: Terms, now: Instant) -> Told[Decision]:
     for note in ruling.notes:
         rows.add_journal(_noted(note, call, ruling.left, now))
     return Told(ruling.verdict, ruling.notes)
+
+
+def preview(rows: Rows, call: Call, terms: Terms, now: Instant) -> Decision:
+    seen = _as_if_written(rows, _seen_by(rows, call, terms, now), call, now)
+    return admission.admit(seen, call, terms, now).verdict
 
 
 def renew(rows: Rows, held: Sequence[tuple[RecordId, AttemptId]], now: Instant) -> list[Renewal]:
@@ -165,6 +185,18 @@ def reset(
     return ruling.verdict
 
 
+def adopt(
+    rows: Rows, identities: Identities, accept: bool, act: Act, now: Instant, *, preview: bool
+) -> Adoption:
+    stored = _plain(rows.identities())
+    wanted = _plain(identities)
+    live = {upstream: rows.count_live(upstream, now) for upstream in changed(stored, wanted)}
+    verdict = identity.adopt(stored, wanted, live, accept)
+    if isinstance(verdict, Adopted) and wanted != stored and not preview:
+        _write_adopted(rows, wanted, verdict, act, now)
+    return verdict
+
+
 def inspect(rows: Rows, entity: EntityId, now: Instant) -> EntityView:
     return EntityView(_entity(rows, entity), rows.open_records(entity, None, now, SHOWN_OPEN))
 
@@ -200,6 +232,25 @@ def _seen_by(rows: Rows, call: Call, terms: Terms, now: Instant) -> Snapshot:
     return Snapshot(entity, record, others, intent, rows.latest())
 
 
+def _as_if_written(rows: Rows, seen: Snapshot, call: Call, now: Instant) -> Snapshot:
+    """The snapshot as `admit` finds it once it has written down what has lapsed."""
+    lapsed = {r.id: aged_record(r, now) for r in rows.lapsed(call.entity, call.fence, now)}
+    but = call.record_id if seen.record is None else seen.record.id
+    unknown = tuple(
+        Other(record.fence, record.state)
+        for id, record in lapsed.items()
+        if record and isinstance(record.state, Unknown) and id != but
+    )
+    named = seen.intent.key if seen.intent else None
+    gone = named in lapsed and lapsed[named] is None  # and so it has left the index
+    return replace(seen, others=seen.others + unknown, intent=None if gone else seen.intent)
+
+
+def _plain(identities: Identities) -> dict[str, dict[str, str]]:
+    """To be compared and kept: an upstream without items is none."""
+    return {upstream: dict(items) for upstream, items in identities.items() if items}
+
+
 def _none(record: Record | None, now: Instant) -> bool:
     record = aged_record(record, now)
     return record is None or isinstance(record.state, Freed)
@@ -232,6 +283,16 @@ def _write_lapsed(rows: Rows, call: Call, now: Instant) -> None:
     """What is overtaken because its hold ran out must stay so, though the clock go back."""
     for record in rows.lapsed(call.entity, call.fence, now):
         _write_record(rows, record, aged_record(record, now), record.id)
+
+
+def _write_adopted(
+    rows: Rows, wanted: Identities, adopted: Adopted, act: Act, now: Instant
+) -> None:
+    rows.put_identities(wanted)
+    for change in adopted.changes:
+        _audit(rows, act, "adopt", change.upstream, change, now)
+    if adopted.switched:
+        _audit(rows, act, "observed", "entities", rows.take_over(), now)
 
 
 def _write_record(rows: Rows, before: Record | None, after: Record | None, id: RecordId) -> None:

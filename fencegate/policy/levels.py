@@ -6,33 +6,21 @@ may be in another file than the route.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-from fencegate.policy.documents import Document, Loc, Problem
+from fencegate.policy.codes import Code
+from fencegate.policy.documents import Loc, Problem
 from fencegate.policy.model import (
     GatewayFile,
     RouteSection,
     RouteSettings,
-    Section,
     UpstreamFile,
     UpstreamSection,
 )
-from fencegate.policy.shape import example_of
+from fencegate.policy.shape import Fitted, example_of
 
-F = TypeVar("F", bound=Section, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted(Generic[F]):
-    """A file that has its model's shape."""
-
-    document: Document
-    model: F
-
-    def problem(self, loc: Loc, wrong: str, *, example: str | None = None) -> Problem:
-        shown = example or example_of(type(self.model), loc)
-        return Problem(self.document.place(loc), wrong, shown)
+__all__ = ["Fitted", "Levels", "merged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +42,42 @@ class Levels:
     def settings(self) -> RouteSettings:
         return merged(self.section, self.upstream, self.gateway.model.defaults)
 
-    def problem(self, key: str, wrong: str, *, example: str | None = None) -> Problem:
-        """A problem with a setting, at the nearest place where it is stated."""
-        if key in self.section.model_fields_set:
-            return self.file.problem(("routes", self.number, key), wrong, example=example)
-        if key in self.upstream.model_fields_set:
-            return self.file.problem(("upstream", key), wrong, example=example)
-        return self.gateway.problem(("defaults", key), wrong, example=example)
+    def stated(self, key: str) -> bool:
+        """Whether the setting stands in any of the places."""
+        return any(key in section.model_fields_set for _, _, section in self._places())
+
+    def spoilt(self, key: str) -> bool:
+        """Whether it stood in any of them and could not be used."""
+        return any(file.spoilt((*above, key)) for file, above, _ in self._places())
+
+    def problem(
+        self,
+        key: str,
+        wrong: str,
+        *,
+        example: str | None = None,
+        code: Code = Code.WRONG_VALUE,
+        hint: str = "",
+        at_key: bool = False,
+    ) -> Problem:
+        """A problem with a setting, at the nearest place where it is stated; with one that is
+        stated nowhere, at the route."""
+        for file, above, section in self._places():
+            if key in section.model_fields_set:
+                loc: Loc = (*above, key)
+                return file.problem(
+                    loc, wrong, example=example, code=code, hint=hint, at_key=at_key
+                )
+        route = ("routes", self.number, "match")
+        shown = example or example_of(UpstreamFile, ("routes", self.number, key))
+        return self.file.problem(route, wrong, example=shown, code=code, hint=hint)
+
+    def _places(
+        self,
+    ) -> Iterator[tuple[Fitted[GatewayFile] | Fitted[UpstreamFile], Loc, RouteSettings]]:
+        yield self.file, ("routes", self.number), self.section
+        yield self.file, ("upstream",), self.upstream
+        yield self.gateway, ("defaults",), self.gateway.model.defaults
 
 
 def merged(*nearest_first: RouteSettings) -> RouteSettings:
@@ -69,4 +86,7 @@ def merged(*nearest_first: RouteSettings) -> RouteSettings:
     for settings in reversed(nearest_first):
         for key in settings.model_fields_set & RouteSettings.model_fields.keys():
             stated[key] = getattr(settings, key)
-    return RouteSettings.model_construct(**stated)
+    return _DEFAULTS.model_copy(update=stated)
+
+
+_DEFAULTS = RouteSettings()  # made once: all routes share what they do not state

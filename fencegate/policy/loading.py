@@ -4,25 +4,53 @@ it is right."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fencegate.policy.compiling import compile_gateway, compile_route, compile_upstream
-from fencegate.policy.documents import Document, Place, PolicyError, Problem, read_document
+from fencegate.policy.codes import Code, Severity
+from fencegate.policy.compiling import (
+    Made,
+    compile_callers,
+    compile_gateway,
+    compile_route,
+    compile_upstream,
+    window_of,
+)
+from fencegate.policy.documents import Place, PolicyError, Problem, read_document
+from fencegate.policy.injected import Outside
 from fencegate.policy.levels import Fitted, Levels
 from fencegate.policy.model import GatewayFile, Section, UpstreamFile
+from fencegate.policy.ordering import Placed, shadowed
 from fencegate.policy.routes import Policies, Route, Upstream
 from fencegate.policy.shape import example_of, fit
 
 F = TypeVar("F", bound=Section)
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found in policy files: the policies (None where there are errors), and every
+    problem in the order in which they stand, warnings among them."""
+
+    policies: Policies | None
+    problems: tuple[Problem, ...]
+
+
 def load(folder: Path, environ: Mapping[str, str]) -> Policies:
     """The policies of a folder, or of one upstream's file; `environ` fills in `${NAME}`.
 
     In a folder `*.yaml` and `*.yml` are read: `gateway.yaml`, which may be missing, and one file
-    per upstream. PolicyError holds every problem of every file.
+    per upstream. PolicyError holds every problem of every file, if one of them is an error.
     """
+    checked = check(folder, Outside(environ))
+    if checked.policies is None:
+        raise PolicyError(list(checked.problems))
+    return checked.policies
+
+
+def check(folder: Path, outside: Outside) -> Checked:
+    """All that can be said of a folder without asking anyone."""
     problems: list[Problem] = []
     paths = _policy_files(folder)
     gateways = [path for path in paths if path.stem == "gateway"]
@@ -32,13 +60,13 @@ def load(folder: Path, environ: Mapping[str, str]) -> Policies:
     if not files:
         problems.append(_no_upstream(folder))
     problems += _clashes(upstreams)
-    policies, of_upstreams, of_routes = _compile(gateway or _no_gateway(), upstreams, environ)
-    problems += of_upstreams
-    if gateway:  # else what a route lacks may stand in the file that is broken
-        problems += of_routes
-    if problems:
-        raise PolicyError(problems)
-    return policies
+    policies, found = _compile(gateway, upstreams, outside)
+    problems += found
+    if any(route.guard.asks_key for route in policies.routes):
+        problems += _nobody(folder, gateway)
+    problems = sorted(set(problems))
+    broken = any(problem.severity is Severity.ERROR for problem in problems)
+    return Checked(None if broken else policies, tuple(problems))
 
 
 def _policy_files(folder: Path) -> list[Path]:
@@ -50,32 +78,29 @@ def _policy_files(folder: Path) -> list[Path]:
 
 def _no_upstream(folder: Path) -> Problem:
     wrong = "there is no upstream here: each has one file, beside gateway.yaml"
-    return Problem(Place(str(folder)), wrong, example_of(UpstreamFile, ("upstream",)))
+    example = example_of(UpstreamFile, ("upstream",))
+    return Problem(Place(str(folder)), wrong, example, code=Code.NO_UPSTREAM)
 
 
 def _read(path: Path, model: type[F], problems: list[Problem]) -> Fitted[F] | None:
-    """The file, if it has no problem of its own."""
+    """The file, as far as it could be read; None where nothing of it could."""
     document, unread = read_document(path, str(path))
-    fitted, unfit = fit(document, model) if document else (None, [])
-    problems += unread + unfit
-    if document is None or fitted is None or unread:
+    problems += unread
+    if document is None:
         return None
-    return Fitted(document, fitted)
+    fitted, unfit = fit(document, model)
+    problems += unfit
+    return fitted
 
 
-def _read_gateway(paths: Sequence[Path], problems: list[Problem]) -> Fitted[GatewayFile] | None:
-    if not paths:
-        return _no_gateway()
+def _read_gateway(paths: Sequence[Path], problems: list[Problem]) -> Fitted[GatewayFile]:
+    """The file of the gateway; what holds by default where there is none that can be read."""
     for path in paths[1:]:
         wrong = f"this is a second file of the gateway, beside {paths[0].name}"
-        problems.append(Problem(Place(str(path)), wrong, example_of(GatewayFile, ("gateway",))))
-    return _read(paths[0], GatewayFile, problems)
-
-
-def _no_gateway() -> Fitted[GatewayFile]:
-    """What holds by default."""
-    document = Document("gateway.yaml", values={}, places={}, spoilt=frozenset())
-    return Fitted(document, GatewayFile())
+        example = example_of(GatewayFile, ("gateway",))
+        problems.append(Problem(Place(str(path)), wrong, example, code=Code.CLASH))
+    read = _read(paths[0], GatewayFile, problems) if paths else None
+    return read or Fitted.nothing(GatewayFile.model_validate({}), unread=bool(paths))
 
 
 def _clashes(upstreams: Sequence[Fitted[UpstreamFile]]) -> Iterator[Problem]:
@@ -84,28 +109,57 @@ def _clashes(upstreams: Sequence[Fitted[UpstreamFile]]) -> Iterator[Problem]:
         first: dict[str, Place] = {}
         for file in upstreams:
             loc, value = ("upstream", key), getattr(file.model.upstream, key)
-            place = file.document.place(loc)
+            place = file.document.value_place(loc)
             if value in first:
                 wrong = f"`{value}` is the {key} of another upstream too, in {first[value]}"
-                yield file.problem(loc, wrong)
+                yield file.problem(loc, wrong, code=Code.CLASH)
             first.setdefault(value, place)
 
 
+def _nobody(folder: Path, gateway: Fitted[GatewayFile]) -> Iterator[Problem]:
+    """Nobody is asked who they are, and no one has said that this is meant."""
+    if "callers" in gateway.model.model_fields_set or gateway.spoilt(("callers",)):
+        return
+    home = folder if folder.is_dir() else folder.parent
+    place = (
+        gateway.document.place() if gateway.document.lines else Place(str(home / "gateway.yaml"))
+    )
+    wrong = "no `callers`: whoever sends no Authorization is one caller, and is shown its answers"
+    example = example_of(GatewayFile, ("callers",)) + "\ncallers: off    # to leave it so"
+    yield Problem(place, wrong, example, code=Code.NO_CALLERS)
+
+
+# --- compiling -----------------------------------------------------------------------------
+
+
 def _compile(
-    gateway: Fitted[GatewayFile], files: Sequence[Fitted[UpstreamFile]], environ: Mapping[str, str]
-) -> tuple[Policies, list[Problem], list[Problem]]:
-    """The policies, and the problems of upstreams and of routes."""
-    settings = compile_gateway(gateway.model)
+    gateway: Fitted[GatewayFile], files: Sequence[Fitted[UpstreamFile]], outside: Outside
+) -> tuple[Policies, list[Problem]]:
+    settings, problems = compile_gateway(gateway, outside)
+    callers, wrong = compile_callers(gateway)
+    problems += wrong
     upstreams: list[Upstream] = []
     routes: list[Route] = []
-    of_upstreams: list[Problem] = []
-    of_routes: list[Problem] = []
     for file in files:
-        upstream, wrong = compile_upstream(file, gateway.model.defaults, environ)
+        upstream, wrong = compile_upstream(file, gateway, outside)
+        problems += wrong
         upstreams.append(upstream)
-        of_upstreams += wrong
-        for number in range(len(file.model.routes)):
-            made, wrong = compile_route(Levels(gateway, file, number), upstream, settings)
-            routes += made
-            of_routes += wrong
-    return Policies(settings, tuple(upstreams), tuple(routes)), of_upstreams, of_routes
+        made = Made(settings, upstream, window_of(file.model.upstream), callers, outside)
+        placed, wrong = _routes_of(gateway, file, made)
+        problems += wrong
+        problems += shadowed(placed)
+        routes += [route for one in placed for route in one.routes]
+    return Policies(settings, tuple(upstreams), tuple(routes), callers), problems
+
+
+def _routes_of(
+    gateway: Fitted[GatewayFile], file: Fitted[UpstreamFile], made: Made
+) -> tuple[list[Placed], list[Problem]]:
+    placed: list[Placed] = []
+    problems: list[Problem] = []
+    for number in range(len(file.model.routes)):
+        levels = Levels(gateway, file, number)
+        made_of_it, wrong = compile_route(levels, made)
+        placed.append(Placed(levels, tuple(made_of_it)))
+        problems += wrong
+    return placed, problems

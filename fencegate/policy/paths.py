@@ -20,14 +20,22 @@ from fencegate.core.reading import Malformed, decode_segment
 @dataclass(frozen=True, slots=True)
 class Path:
     """The segments after the first slash: as they came, and decoded once. The last one is
-    empty where the path ends in a slash."""
+    empty where the path ends in a slash.
+
+    `encoded_slash`: what a segment has that a receiver may take for two, to be allowed or refused
+    by the route.
+    """
 
     raw: tuple[bytes, ...]
     texts: tuple[str, ...]
+    encoded_slash: Malformed | None = None
 
 
 def read_path(path: bytes) -> Path | Malformed:
-    """The one reading of a raw path that begins with a slash, or what it has that allows more."""
+    """The one reading of a raw path that begins with a slash, or what it has that allows more.
+
+    Slashes that are encoded do not split; whether they may be there is for the route to say.
+    """
     raw = tuple(path[1:].split(b"/"))
     if _PLAIN.fullmatch(path):
         return Path(raw, tuple(path[1:].decode().split("/")))
@@ -37,8 +45,11 @@ def read_path(path: bytes) -> Path | Malformed:
         if isinstance(text, Malformed):
             return text
         texts.append(text)
-    return Path(raw, tuple(texts))
+    slashes = any("/" in text for text in texts)
+    return Path(raw, tuple(texts), _ENCODED_SLASH if slashes else None)
 
+
+_ENCODED_SLASH = Malformed("`/` in a segment; name it otherwise")
 
 # Most paths: nothing to decode, no segment that begins with a dot, an empty one only at the end.
 _PLAIN = re.compile(rb"(?:/[A-Za-z0-9_~:@=,-][A-Za-z0-9_~:@=,.-]*)+/?")
@@ -51,7 +62,7 @@ def guess_path(path: bytes) -> Path:
 
 
 # What some servers take for the end of a segment, of the path or of the text.
-_SPLITTING = frozenset("/\\;?#")
+_SPLITTING = frozenset("\\;?#")
 
 
 def _read_segment(raw: bytes, *, last: bool) -> str | Malformed:
@@ -60,7 +71,7 @@ def _read_segment(raw: bytes, *, last: bool) -> str | Malformed:
     text = decode_segment(raw)
     if isinstance(text, Malformed):
         return Malformed(f"a segment that is {text.expected}")
-    if text in (".", ".."):
+    if not {".", ".."}.isdisjoint(text.split("/")):
         return Malformed("a dot segment; send the path that it leads to")
     if split := _SPLITTING.intersection(text):
         return Malformed(f"`{min(split)}` in a segment; name it otherwise")
@@ -108,6 +119,40 @@ class Pattern:
         name = method.upper()
         return name in self.methods or (name == "HEAD" and "GET" in self.methods)
 
+    def covers(self, other: Pattern) -> bool:
+        """Does it take every request that the other one takes?"""
+        return self._covers_methods(other) and self._covers_paths(other)
+
+    def meets(self, other: Pattern) -> bool:
+        """Is there a request that both may take?"""
+        short, long = sorted((self, other), key=lambda pattern: len(pattern.parts))
+        if len(short.parts) < len(long.parts) and not short.rest:
+            return False
+        if len(short.parts) == len(long.parts) and short.rest is not long.rest:
+            return False
+        pairs = zip(short.parts, long.parts, strict=False)
+        return self._meets_methods(other) and all(_meet(one, two) for one, two in pairs)
+
+    def _covers_methods(self, other: Pattern) -> bool:
+        if self.methods is None:
+            if other.methods is None:
+                return self.but <= other.but
+            return not self.but & other.methods
+        return other.methods is not None and all(self.takes(name) for name in other.methods)
+
+    def _meets_methods(self, other: Pattern) -> bool:
+        if self.methods is not None:
+            return any(other.takes(name) for name in self.methods)
+        return other.methods is None or any(self.takes(name) for name in other.methods)
+
+    def _covers_paths(self, other: Pattern) -> bool:
+        mine, theirs = len(self.parts), len(other.parts)
+        if not self.rest and (other.rest or mine != theirs):
+            return False
+        if self.rest and theirs < mine + (not other.rest):
+            return False
+        return all(_cover(one, two) for one, two in zip(self.parts, other.parts, strict=False))
+
     def match(self, path: Path) -> dict[str, bytes] | None:
         """The captured segments as they came, or None where the path is another."""
         count = len(self.parts)
@@ -123,6 +168,15 @@ class Pattern:
             else:
                 captures[part.name] = raw
         return captures
+
+
+def _cover(one: str | Capture, other: str | Capture) -> bool:
+    """A capture takes every segment but the empty one behind a last slash."""
+    return other != "" if isinstance(one, Capture) else one == other
+
+
+def _meet(one: str | Capture, other: str | Capture) -> bool:
+    return _cover(one, other) or _cover(other, one)
 
 
 def parse_pattern(written: str) -> Pattern:

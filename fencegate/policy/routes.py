@@ -8,25 +8,54 @@ is tried: another spelling must not lead a write around its guard.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from fencegate.core.fingerprint import Scheme
 from fencegate.core.model import FenceLead, Micros, Terms
 from fencegate.core.outcomes import Statuses
-from fencegate.core.reading import Malformed
+from fencegate.core.reading import Malformed, domain_of_text
+from fencegate.policy.callers import Callers
+from fencegate.policy.domains import FromHeader
+from fencegate.policy.matching import Matching
 from fencegate.policy.paths import READS, Path, Pattern, guess_path, read_path
-from fencegate.policy.templates import Template
+from fencegate.policy.probes import Probe
+from fencegate.policy.templates import Reading
+from fencegate.policy.tls import Tls
 from fencegate.policy.values import PORTS
 
 Seconds = float
 
 
 class Guard(StrEnum):
-    """What a route asks of its calls: fence, key and entity; or nothing."""
+    """What a route asks of its calls.
+
+    FULL: fence, key and entity. KEY_ONLY: a key; a fence is ignored. FENCE_ONLY: fence and
+    entity; nothing is recorded under a key. NONE: nothing.
+    """
 
     FULL = "full"
+    KEY_ONLY = "key-only"
+    FENCE_ONLY = "fence-only"
     NONE = "none"
+
+    @property
+    def asks_fence(self) -> bool:
+        return self in (Guard.FULL, Guard.FENCE_ONLY)
+
+    @property
+    def asks_key(self) -> bool:
+        return self in (Guard.FULL, Guard.KEY_ONLY)
+
+
+class Mode(StrEnum):
+    """ENFORCE: what the law says is done. OBSERVE: all is forwarded, and what the law would have
+    said is reported."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
 
 
 class Unmatched(StrEnum):
@@ -36,21 +65,34 @@ class Unmatched(StrEnum):
     PASS = "pass"
 
 
+class EncodedSlash(StrEnum):
+    """What becomes of `%2F` in a path."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """What holds for all upstreams. `max_fence_lead` is that of announcements; None is `off`."""
+    """What holds for all upstreams. `max_fence_lead` (None is `off`) and `fence_secret` are those
+    of announcements. `drain_timeout` None: the longest timeout and a little more."""
 
     hold: Micros
     tombstone: Micros
     unmatched: Unmatched
     max_fence_lead: FenceLead | None
+    fold_case: bool = False
+    drain_timeout: Seconds | None = None
+    fence_secret: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
     """An API behind the gateway. `headers` are set on every request; they may be secret.
 
-    `base_path` ends without a slash. Times and limit are for what is passed.
+    `base_path` ends without a slash. Times and limit are for what is passed. `key_header` is
+    where the upstream wants our key, None where it knows of none; `pool` is how many idle
+    connections are kept.
     """
 
     name: str
@@ -65,6 +107,10 @@ class Upstream:
     reuse_within: Seconds
     body_limit: int
     headers: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
+    key_header: bytes | None = None
+    pool: int = 64
+    tls: Tls = field(default_factory=Tls)
+    mode: Mode = Mode.ENFORCE
 
     @property
     def authority(self) -> str:
@@ -80,18 +126,27 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `calls` at once in the scope that states it: an upstream, or one route of it."""
+
+    scope: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """One pattern and its settings, the nearest of each.
 
-    A guarded route has an entity; without a key template the key is read from its header. A
-    route that guards nothing has neither.
+    A route whose guard asks for a fence has an entity. `fence` and `key` None: they are read from
+    their headers. `domain` is that of the issuer of its fences.
     """
 
     upstream: Upstream
     pattern: Pattern
     guard: Guard
-    entity: Template | None
-    key: Template | None
+    entity: Reading | None
+    fence: Reading | None
+    key: Reading | None
     terms: Terms
     statuses: Statuses
     scheme: Scheme
@@ -99,8 +154,16 @@ class Route:
     predecessor_wait: Seconds
     timeout: Seconds
     connect_timeout: Seconds
+    late_answer: Micros
     body_limit: int
     answer_limit: int
+    domain: str | FromHeader = ""
+    encoded_slash: EncodedSlash = EncodedSlash.REFUSE
+    redact: tuple[str, ...] = ()
+    probe: Probe | None = None
+    limit: Limit | None = None
+    mode: Mode = Mode.ENFORCE
+    fence_secret: bytes | None = None
 
     def __repr__(self) -> str:
         return f"Route({self.upstream.name}: {self.pattern.text}, guard {self.guard})"
@@ -128,78 +191,122 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class PathAmbiguous:
-    """A guarded route might be meant. `expected`: what the path has, and what to send instead."""
+    """A guarded route might be meant. `expected`: what the path has, and what to send instead.
+    `observed`: where only observing routes might be, the request is passed on all the same."""
 
     expected: str
+    observed: Passed | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NoRoute:
-    """A write that no route covers, or (`write` False) a path that no mount covers."""
+    """A write that no route covers, or (`write` False) a path that no mount covers. `observed`:
+    where nothing is enforced it is passed on all the same."""
 
     write: bool
+    observed: Passed | None = None
 
 
 Finding = Found | Passed | PathAmbiguous | NoRoute
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Mount:
-    prefix: bytes
     upstream: Upstream
     routes: tuple[Route, ...]
 
-    def holds(self, target: bytes) -> bool:
-        """The target is a path (not `*`, not a whole URL), and the mount its first segments."""
-        if not target.startswith(b"/") or not target.startswith(self.prefix):
-            return False
-        return target[len(self.prefix) : len(self.prefix) + 1] in (b"/", b"?", b"#", b"")
+    @cached_property
+    def matching(self) -> Matching:
+        return Matching([route.pattern for route in self.routes])
+
+    @cached_property
+    def guarded(self) -> tuple[Route, ...]:
+        return tuple(route for route in self.routes if route.guard is not Guard.NONE)
+
+    def may_be_guarded(self, method: str) -> list[Route]:
+        """The guarded routes that take the method, for a path that could be any of theirs."""
+        return [route for route in self.guarded if route.pattern.takes(method)]
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """All that the policy files say. Routes stand in their files' order."""
+    """All that the policy files say. Routes stand in their files' order.
+
+    `domains` are those that routes name; `any_domain`: a route takes them from a header.
+    """
 
     gateway: GatewaySettings
     upstreams: tuple[Upstream, ...]
     routes: tuple[Route, ...]
-    _mounts: tuple[_Mount, ...] = field(init=False, repr=False, compare=False)
+    callers: Callers | None = None
+    _mounts: dict[bytes, _Mount] = field(init=False, repr=False, compare=False)
+    _depths: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        mounts = [
-            _Mount(
-                prefix=upstream.mount.rstrip("/").encode(),
-                upstream=upstream,
-                routes=tuple(route for route in self.routes if route.upstream is upstream),
-            )
+        routes: dict[str, list[Route]] = {upstream.mount: [] for upstream in self.upstreams}
+        for route in self.routes:
+            routes[route.upstream.mount].append(route)
+        mounts = {
+            upstream.mount.rstrip("/").encode(): _Mount(upstream, tuple(routes[upstream.mount]))
             for upstream in self.upstreams
-        ]
+        }
         # A mount within another's comes first.
-        mounts.sort(key=lambda mount: len(mount.prefix), reverse=True)
-        object.__setattr__(self, "_mounts", tuple(mounts))
+        depths = sorted({prefix.count(b"/") for prefix in mounts}, reverse=True)
+        object.__setattr__(self, "_mounts", mounts)
+        object.__setattr__(self, "_depths", tuple(depths))
+
+    def names_domain(self, domain: str) -> bool:
+        """May a route read its fences in this domain? The one without a name always is there."""
+        if not domain:
+            return True
+        if any(route.domain == domain for route in self.routes):
+            return True
+        by_header = any(isinstance(route.domain, FromHeader) for route in self.routes)
+        return by_header and isinstance(domain_of_text(domain), str)
 
     def find(self, method: str, target: bytes) -> Finding:
         """What applies to a request, given its method and its target in origin form."""
-        for mount in self._mounts:
-            if mount.holds(target):
-                return self._find_under(mount, method, target[len(mount.prefix) :])
+        for mount, rest in self._holding(target):
+            return _find_under(mount, method, rest, self.gateway.unmatched)
         return NoRoute(write=False)
 
-    def _find_under(self, mount: _Mount, method: str, rest: bytes) -> Finding:
-        routes = [route for route in mount.routes if route.pattern.takes(method)]
-        path = _read_target(rest)
-        if isinstance(path, Malformed):
-            if any(route.guard is not Guard.NONE for route in routes):
-                return PathAmbiguous(path.expected)
-            path = guess_path(_path_of(rest))
-        upstream_target = mount.upstream.target(rest)
-        for route in routes:
-            captures = route.pattern.match(path)
-            if captures is not None:
-                return Found(route, captures, upstream_target)
-        if method in READS or self.gateway.unmatched is Unmatched.PASS:
-            return Passed(mount.upstream, upstream_target)
-        return NoRoute(write=True)
+    def _holding(self, target: bytes) -> Iterator[tuple[_Mount, bytes]]:
+        """The mount that is the target's first segments, and the rest. A target that is no path
+        (`*`, a whole URL) is under none."""
+        if not target.startswith(b"/"):
+            return
+        segments = target.partition(b"?")[0].partition(b"#")[0].split(b"/")
+        for depth in self._depths:
+            prefix = b"/".join(segments[: depth + 1])
+            if prefix.count(b"/") == depth and (mount := self._mounts.get(prefix)):
+                yield mount, target[len(prefix) :]
+
+
+def _find_under(mount: _Mount, method: str, rest: bytes, unmatched: Unmatched) -> Finding:
+    upstream = mount.upstream
+    passed = Passed(upstream, upstream.target(rest))
+    path = _read_target(rest)
+    if isinstance(path, Malformed):
+        if guarded := mount.may_be_guarded(method):
+            return _ambiguous(path, guarded, passed)
+        path = guess_path(_path_of(rest))
+    number = mount.matching.find(method, path)
+    route = None if number is None else mount.routes[number]
+    if path.encoded_slash and (guarded := mount.may_be_guarded(method)):
+        if route is None or route.guard is Guard.NONE:
+            return _ambiguous(path.encoded_slash, guarded, passed)
+        if route.encoded_slash is EncodedSlash.REFUSE:
+            return _ambiguous(path.encoded_slash, [route], passed)
+    if route is not None:
+        return Found(route, route.pattern.match(path) or {}, passed.upstream_target)
+    if method in READS or unmatched is Unmatched.PASS:
+        return passed
+    return NoRoute(write=True, observed=passed if upstream.mode is Mode.OBSERVE else None)
+
+
+def _ambiguous(path: Malformed, guarded: list[Route], passed: Passed) -> PathAmbiguous:
+    observed = all(route.mode is Mode.OBSERVE for route in guarded)
+    return PathAmbiguous(path.expected, passed if observed else None)
 
 
 def _read_target(rest: bytes) -> Path | Malformed:

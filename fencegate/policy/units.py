@@ -53,7 +53,10 @@ def _measure(written: object, units: dict[str, int], what: str, example: str) ->
     choice = ", ".join(units)
     parts = re.fullmatch(r"([0-9]{1,18})([A-Za-z]*)", str(written))
     if parts is None:
-        raise ValueError(f"{what} is a whole number and one of {choice}, such as {example}")
+        seen = str(written).lower() if isinstance(written, bool) else written
+        raise ValueError(
+            f"`{seen}` is not {what}: a whole number and one of {choice}, such as {example}"
+        )
     number, unit = parts.groups()
     if unit not in units:
         seen = f"the unit `{unit}`" if unit else "no unit"

@@ -14,6 +14,8 @@ from fencegate.core.model import FenceLead
 from fencegate.core.reading import MAX_FENCE, Malformed
 from fencegate.core.strict_json import steps
 from fencegate.policy.paths import read_path
+from fencegate.policy.sources import Source
+from fencegate.policy.templates import Template, entity_template
 from fencegate.policy.units import duration
 
 W = TypeVar("W", bound=StrEnum)
@@ -73,10 +75,25 @@ def _check_path(written: str) -> None:
             raise ValueError(f"the path has {expected}")
 
 
+NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
+
+
 def read_name(written: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", written):
+    if not re.fullmatch(NAME, written):
         raise ValueError(f"`{written}`: a name is at most 63 of a-z, 0-9, - and _")
     return written
+
+
+def shown(written: object) -> str:
+    """What was read, as it would be written: a truth in small letters, and of a text that looks
+    like another thing that it is one."""
+    if isinstance(written, bool):
+        return "`true`" if written else "`false`"
+    if isinstance(written, str) and re.fullmatch(
+        r"0[0-7]+|[0-9]+(:[0-9]+)+|yes|no|on|off", written
+    ):
+        return f"`{written}` is read as a text, and"
+    return f"`{written}`"
 
 
 def one_of(written: object, words: tuple[W, ...]) -> W:
@@ -98,13 +115,30 @@ def read_lead(written: object) -> FenceLead | Literal["off"]:
             return FenceLead(duration(written.removeprefix("clock+")), clock=True)
         case int() if 1 <= written <= MAX_FENCE and written is not True:
             return FenceLead(written)
-    raise ValueError(f"`{written}` is no lead: clock+1d, a number from 1 to {MAX_FENCE}, or off")
+    raise ValueError(
+        f"{shown(written)} is no lead: clock+1d, a number from 1 to {MAX_FENCE}, or off"
+    )
+
+
+MOST = 100_000  # more resends, calls at once or connections than any upstream bears
 
 
 def read_count(written: object) -> int:
-    if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= 1000:
+    if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= MOST:
         return written
-    raise ValueError(f"`{written}` is no number from 0 to 1000")
+    raise ValueError(f"{shown(written)} is no number from 0 to {MOST}")
+
+
+def read_calls(written: object) -> int:
+    if isinstance(written, int) and not isinstance(written, bool) and 1 <= written <= MOST:
+        return written
+    raise ValueError(f"{shown(written)} is no number from 1 to {MOST}")
+
+
+def read_one_status(written: object) -> int:
+    if isinstance(written, int) and not isinstance(written, bool) and 200 <= written <= 599:
+        return written
+    raise ValueError(f"{shown(written)} is no status from 200 to 599")
 
 
 def read_status(written: object) -> frozenset[int]:
@@ -115,7 +149,7 @@ def read_status(written: object) -> frozenset[int]:
         case str() if re.fullmatch("[2-5]xx", written):
             first = int(written[0]) * 100
             return frozenset(range(first, first + 100))
-    raise ValueError(f"`{written}` is no status from 200 to 599, nor 5xx for all of them")
+    raise ValueError(f"{shown(written)} is no status from 200 to 599, nor 5xx for all of them")
 
 
 def read_refused_status(written: object) -> frozenset[int]:
@@ -127,7 +161,40 @@ def read_refused_status(written: object) -> frozenset[int]:
 
 def read_pointer(written: str) -> str:
     if not steps(written):
-        raise ValueError("the whole body cannot be ignored; point at a place in it")
+        raise ValueError("the whole body cannot be left out; point at a place in it")
+    return written
+
+
+def read_json_value(written: object) -> str:
+    """What a JSON value reads as: a text as it is, a number and a truth as JSON spells them."""
+    match written:
+        case bool():
+            return "true" if written else "false"
+        case int() | str():
+            return str(written)
+    raise ValueError("must be a text, a whole number, true or false")
+
+
+def read_digest(written: str) -> bytes:
+    """The SHA-256 digest of a token, in hex; nothing of what was written is shown."""
+    if not re.fullmatch(r"[0-9a-f]{64}", written):
+        raise ValueError("a token stands here as its SHA-256 digest, 64 of 0-9 and a-f")
+    return bytes.fromhex(written)
+
+
+def read_target(written: str) -> Template:
+    """The target of a probe, filled in with parts of the path only."""
+    if not written.startswith("/"):
+        raise ValueError(f"`{written}` must begin with /")
+    template = entity_template(written)
+    if any(hole.source is not Source.PATH for hole in template.placeholders):
+        raise ValueError(f"`{written}`: a probe knows of a call only its path: {{path.x}}")
+    return template
+
+
+def read_file(written: str) -> str:
+    if not written or "\0" in written:
+        raise ValueError("must be the path of a file")
     return written
 
 
@@ -142,3 +209,19 @@ def read_header_name(written: str) -> str:
     if written.lower() in _CHANGING:
         raise ValueError(f"`{written}` differs between the tries of one call; it cannot count")
     return written.lower()
+
+
+def read_key_header(written: str) -> str:
+    if not TOKEN.fullmatch(written):
+        raise ValueError(f"`{written}` is no name of a header")
+    if written.lower() in OURS - {"idempotency-key"} or written.lower().startswith("fencegate-"):
+        raise ValueError(f"`{written}` has another meaning; name the header for the key")
+    return written
+
+
+# Set by whoever writes the message, or read by the gateway itself.
+OURS = frozenset({
+    "connection", "content-length", "expect", "host", "http2-settings", "idempotency-key",
+    "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    "x-execution-fence", "x-execution-fence-proof", "x-execution-holder", "x-fence-domain",
+})  # fmt: skip

@@ -60,6 +60,7 @@ class Scene:
         self.caller = caller
         self.terms = replace(RESEND, one_effect_per=one_effect_per)
         self.steps: list[tuple[Micros, Step]] = []
+        self.question: tuple[Call, Terms] | None = None
         self.current = self.attempt("current")
         self.keys: dict[RecordId, None] = {}
 
@@ -108,6 +109,7 @@ class Scene:
         self.ago(ago, lambda ledger: ledger.settle(record, id, outcome))
 
     def asks(self, call: Call, terms: Terms) -> None:
+        self.question = call, terms
         self.ago(0, lambda ledger: ledger.admit(call, terms))
 
     def renewed(self, attempt: str, ago: float) -> None:

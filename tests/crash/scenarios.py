@@ -101,6 +101,15 @@ def a_late_worker(stage: Stage, gateway: Gateway) -> list[Said]:
     return [first, stage.call(gateway, OLD, OTHER_KEY)]
 
 
+def one_too_many(stage: Stage, gateway: Gateway) -> list[Said]:
+    """There is room for one: the second is refused while the first is on the wire."""
+    first = stage.later(gateway, OLD, KEY)
+    stage.until(lambda: bool(stage.upstream.writes), gateway)
+    second = stage.call(gateway, NEXT, OTHER_KEY)
+    stage.upstream.release.set()
+    return [first.result(), second]
+
+
 def a_waiter(key: str) -> Play:
     """While a call is on the wire, the next holder comes with this key and waits."""
 
@@ -210,6 +219,14 @@ SCENARIOS = (
         ("201 forwarded", "201 forwarded"),
         upstream=lambda upstream: upstream.then(charge_late(upstream)),
         wait="2s",
+        keys=(KEY, OTHER_KEY),
+    ),
+    Scenario(
+        "no room for one more",
+        one_too_many,
+        ("201 forwarded", "503 upstream_busy"),
+        upstream=lambda upstream: upstream.then(charge_late(upstream)),
+        settings="  max_concurrent: 1",
         keys=(KEY, OTHER_KEY),
     ),
     Scenario(

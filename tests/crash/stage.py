@@ -26,12 +26,13 @@ from tests.crash.upstream import Upstream, reserve_port
 
 POLL = 0.005
 BETWEEN_TRIES = 0.03
-RETRIED = ("in_flight", "predecessor_open", "ledger_unavailable", "not_sent")
+RETRIED = ("in_flight", "predecessor_open", "ledger_unavailable", "not_sent", "upstream_busy")
 
 ENTITY = "c-1"
 HOLD = "700ms"
 
 GATEWAY = """\
+callers: off
 gateway:
   hold: {hold}
   tombstone: {tombstone}
@@ -164,8 +165,8 @@ class Stage:
 
     def arguments(self, port: int) -> list[str]:
         """Of the ordinary command, on this stage's policies and ledger."""
-        listen = ["--listen", f"127.0.0.1:{port}"]
-        return ["serve", str(self._folder / "policies"), "--ledger", self.ledger, *listen]
+        ports = ["--listen", f"127.0.0.1:{port}", "--admin", "off"]
+        return ["serve", str(self._folder / "policies"), "--ledger", self.ledger, *ports]
 
     @property
     def ledger(self) -> str:

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 from tests.crash.instrumented import Strike, environment
+from tests.crash.killpoints import point_before
 from tests.crash.stage import ENTITY, Nurseries, Stage
 
 ROOT = Path(__file__).parents[2]
-POINT = 'carry:before "recorded = await settle(gate, order, outcome)"'
+POINT = point_before("recorded = await settle(")
 
 
 def test_started_from_a_shell_it_dies_at_its_point(tmp_path: Path, nurseries: Nurseries) -> None:

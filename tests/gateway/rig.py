@@ -22,12 +22,11 @@ from fencegate.core.model import EntityId, Record, RecordId, word_of
 from fencegate.gateway.app import App
 from fencegate.gateway.gate import Gate
 from fencegate.gateway.holds import Holds
-from fencegate.gateway.intake import Intake
-from fencegate.gateway.upstream import Leg
 from fencegate.ledger.clock import wall_clock
 from fencegate.ledger.protocol import Filter, Ledger
 from fencegate.policy import Policies, load
-from fencegate.server import _data_port, _leg
+from fencegate.server.applied import Applied
+from fencegate.server.ports import config_of
 
 VIA = b"fencegate-under-test"
 Lines = Iterable[tuple[str, str]]
@@ -71,6 +70,7 @@ def write_policies(
     routes: Sequence[Mapping[str, Any]] = ROUTES,
     gateway: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    callers: Sequence[Mapping[str, Any]] | str = "off",
     environ: Mapping[str, str] | None = None,
 ) -> Policies:
     """Policy files for one upstream `api` under `/api`, loaded as a gateway loads them."""
@@ -78,7 +78,8 @@ def write_policies(
     files.mkdir()
     of_api = {"name": "api", "mount": "/api", "url": url, "timeout": "5s", **upstream}
     _write(files / "api.yaml", {"upstream": of_api, "routes": list(routes)})
-    _write(files / "gateway.yaml", {"gateway": gateway or {}, "defaults": defaults or {}})
+    of_gateway = {"gateway": gateway or {}, "callers": callers, "defaults": defaults or {}}
+    _write(files / "gateway.yaml", of_gateway)
     return load(files, environ or {})
 
 
@@ -184,6 +185,7 @@ class Gateway:
     port: int
     app: App
     gate: Gate
+    applied: Applied
     events: list[Event] = field(default_factory=list)
 
     async def call(
@@ -249,9 +251,9 @@ async def serving(policies: Policies, ledger: Ledger) -> AsyncIterator[Gateway]:
     events: list[Event] = []
     holds = Holds(ledger, policies.gateway.hold, events.append)
     gate = Gate(ledger, holds, AttemptIds(token_hex(8)), events.append)
-    legs = {upstream.name: Leg(_leg(upstream, VIA)) for upstream in policies.upstreams}
-    app = App(gate, Intake(policies, legs, gate.ids), policies.gateway.max_fence_lead, VIA)
-    config = _data_port(app, drain=5).config
+    applied = Applied(policies, gate, VIA)
+    app = App(gate, applied.intake(), VIA)
+    config = config_of(app)
     config.load()
     state = ServerState()
     server = await asyncio.get_running_loop().create_server(
@@ -259,15 +261,14 @@ async def serving(policies: Policies, ledger: Ledger) -> AsyncIterator[Gateway]:
     )
     renewing = asyncio.create_task(holds.run())
     try:
-        yield Gateway(server.sockets[0].getsockname()[1], app, gate, events)
+        yield Gateway(server.sockets[0].getsockname()[1], app, gate, applied, events)
     finally:
         server.close()
         for connection in list(state.connections):
             connection.transport.abort()
         await gate.drained(5)
         renewing.cancel()
-        for leg in legs.values():
-            leg.close()
+        applied.close()
 
 
 async def through_asgi(

@@ -345,8 +345,9 @@ async def test_a_key_that_cannot_be_read_from_the_body_is_refused(
     assert accepted.status == 201
     rows = await gateway.all_rows("8812")
     missing = await gateway.call(body=b"{}")
-    refused(missing, 400, "key_invalid")
-    assert missing.problem["detail"].startswith("{json./op} is missing; send it.")
+    refused(missing, 400, "key_required")
+    assert missing.problem["detail"].startswith("op:{json./op} is missing; send it.")
+    refused(await gateway.call(body=b'{"op":1.5}'), 400, "key_invalid")
     refused(await gateway.call(body=b'{"op":1,"op":2}'), 400, "body_ambiguous")
     assert await gateway.all_rows("8812") == rows
     assert len(double.hits) == 1

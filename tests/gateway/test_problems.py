@@ -102,6 +102,8 @@ def test_a_problem_is_whole_and_in_form(reason: Reason) -> None:
     assert set(said) == {"type", "title", "status", "code", "detail", "ref", "safe_new_key"}
     headers = dict(problem.headers)
     assert headers.pop(b"content-type") == b"application/problem+json"
+    shown = headers.pop(b"www-authenticate", None)
+    assert shown == (b"Bearer" if reason is Reason.CALLER_UNKNOWN else None)  # RFC 9110 15.5.2
     if reason in RETRY:
         assert headers == {b"retry-after": b"1"}
     else:

@@ -18,13 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from fencegate.core.model import EntityId, OneEffectPer
+from fencegate.core import admission
+from fencegate.core.identity import Adopted, Change
+from fencegate.core.model import Call, EntityId, Go, OneEffectPer, Ruling, Snapshot, Terms
 from fencegate.core.resolution import NotApplied
 from fencegate.ledger import steps
 from fencegate.ledger.protocol import LedgerUnavailable, LedgerUnusable, Topic
-from fencegate.ledger.sqlite import SqliteLedger, neighbours, open_sqlite, rows, writer
+from fencegate.ledger.sqlite import SqliteLedger, neighbours, open_sqlite, rows, schema, writer
 from fencegate.ledger.sqlite.rows import SqliteRows
-from fencegate.ledger.sqlite.schema import connect
+from fencegate.ledger.sqlite.schema import OURS, connect, migrations
 from tests.conformance.calls import (
     ACT,
     ANSWERED,
@@ -36,7 +38,8 @@ from tests.conformance.calls import (
     call,
     went,
 )
-from tests.conformance.ledgers import START
+from tests.conformance.ledgers import START, FakeClock
+from tests.conformance.recipes import NEIGHBOURS, STATES, Scene
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -135,6 +138,67 @@ async def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
     path.touch()
     ledger = await open_sqlite(path)
     went(await ledger.admit(call(), TERMS))
+    await ledger.close()
+
+
+# --- files of an older schema --------------------------------------------------------------
+
+
+def made_under(newest: int, path: Path) -> None:
+    """A ledger's file as a program made it that knew no later migration, with one record."""
+    db = connect(path)
+    for number, sql in migrations():
+        if number <= newest:
+            db.executescript(sql)
+    db.execute(f"PRAGMA user_version = {newest}")
+    db.execute(f"PRAGMA application_id = {OURS}")
+    db.execute("INSERT INTO ledger (id, latest) VALUES ('as it was', 0)")
+    steps.admit(SqliteRows(db), call(), TERMS, START)
+    db.close()
+
+
+def version_of(path: Path) -> int:
+    db = connect(path)
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    db.close()
+    return version
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    numbers = [number for number, _ in migrations()]
+    assert numbers == [*range(1, len(numbers) + 1)]
+
+
+@pytest.mark.parametrize("older", [number for number, _ in migrations()][:-1])
+async def test_a_file_of_an_older_schema_is_migrated_and_keeps_what_is_in_it(
+    older: int, tmp_path: Path
+) -> None:
+    path = ledger_file(tmp_path)
+    made_under(older, path)
+    assert version_of(path) == older
+    ledger = await open_sqlite(path, lambda: START)
+    assert ledger.id == "as it was"
+    assert (await ledger.inspect(INVOICE)).entity.high_water == 1
+    stored, wanted = {"payments": {"caller a": "known"}}, {"payments": {"caller b": "known"}}
+    assert await ledger.adopt(stored, False, ACT) == Adopted((), switched=False)
+    told = await ledger.adopt(wanted, True, ACT)
+    assert told == Adopted((Change("payments", ("caller a",), 1),), switched=False)
+    await ledger.close()
+    assert version_of(path) == migrations()[-1][0]
+
+
+async def test_a_migration_that_fails_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ledger_file(tmp_path)
+    made_under(1, path)
+    broken = [*migrations(), (len(migrations()) + 1, "CREATE TABLE ledger (id TEXT);")]
+    with monkeypatch.context() as later:
+        later.setattr(schema, "migrations", lambda: broken)
+        await refused(path)
+    assert version_of(path) == 1
+    ledger = await open_sqlite(path)
+    assert ledger.id == "as it was"
     await ledger.close()
 
 
@@ -435,6 +499,88 @@ async def test_a_look_that_failed_is_taken_again(
     await theirs.close()
 
 
+# --- previews ------------------------------------------------------------------------------
+
+
+async def test_previews_write_nothing_into_the_file(tmp_path: Path) -> None:
+    """As SQLite's own counter says, which another connection's every commit moves."""
+    path, clock = ledger_file(tmp_path), FakeClock()
+    ledger = await open_sqlite(path, clock)
+    await ledger.adopt({"payments": {"caller a": "known"}}, False, ACT)
+    went(await ledger.admit(call("lapsed"), TERMS))
+    clock.move(TERMS.hold)
+    db = connect(path)
+    version = db.execute("PRAGMA data_version").fetchone()
+    assert isinstance(await ledger.preview(call(fence=2), TERMS), Go)
+    for accept in (False, True):
+        await ledger.adopt({}, accept, ACT, preview=True)
+    assert db.execute("PRAGMA data_version").fetchone() == version
+    went(await ledger.admit(call(fence=2), TERMS))
+    assert db.execute("PRAGMA data_version").fetchone() != version
+    db.close()
+    await ledger.close()
+
+
+async def test_the_same_identities_again_write_nothing_into_the_file(tmp_path: Path) -> None:
+    path = ledger_file(tmp_path)
+    ledger = await open_sqlite(path, FakeClock())
+    same = {"payments": {"caller a": "known"}}
+    await ledger.adopt(same, False, ACT)
+    db = connect(path)
+    version = db.execute("PRAGMA data_version").fetchone()
+    for again in (same, {**same, "without items": {}}):
+        await ledger.adopt(again, False, ACT)
+        assert db.execute("PRAGMA data_version").fetchone() == version
+    db.close()
+    await ledger.close()
+
+
+async def test_previews_do_not_wait_for_a_turn(tmp_path: Path) -> None:
+    path = ledger_file(tmp_path)
+    ledger = await open_sqlite(path, patience=60)
+    with turn_of(path):
+        async with asyncio.timeout(30):
+            assert isinstance(await ledger.preview(call(), TERMS), Go)
+            await ledger.adopt({}, False, ACT, preview=True)
+    await ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "neighbours"),
+    [
+        *(("none", neighbours) for neighbours in NEIGHBOURS),
+        ("sending, hold out", "none"),
+        ("sending again, hold out", "open, hold out"),
+    ],
+)
+async def test_a_preview_asks_the_law_about_what_an_admission_asks_it(
+    state: str, neighbours: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also about the notes that only an admission puts in the journal."""
+    clock, ruled, law = FakeClock(), [], admission.admit
+
+    def rules(seen: Snapshot, call: Call, terms: Terms, now: int) -> Ruling[object]:
+        ruled.append(law(seen, call, terms, now))
+        return ruled[-1]
+
+    ledger = await open_sqlite(ledger_file(tmp_path), clock)
+    scene, end = Scene("scene", 41), clock.now
+    STATES[state](scene)
+    NEIGHBOURS[neighbours](scene)
+    for ago, step in sorted(scene.steps, key=lambda step: -step[0]):
+        clock.now = end - ago
+        await step(ledger)
+    clock.now = end
+    question = scene.call("asking", fence=43)
+    monkeypatch.setattr(admission, "admit", rules)
+    await ledger.preview(question, RESEND)
+    await ledger.admit(question, RESEND)
+    preview, admitted = ruled
+    assert (preview.verdict, preview.notes) == (admitted.verdict, admitted.notes)
+    assert preview.left.entity == admitted.left.entity
+    await ledger.close()
+
+
 # --- cost ----------------------------------------------------------------------------------
 
 INTENT = replace(RESEND, one_effect_per=OneEffectPer.INTENT)
@@ -478,9 +624,22 @@ async def _every_kind_of_admission(ledger: SqliteLedger) -> None:
             await ledger.admit(each, terms)
             if outcome:
                 await ledger.settle(each.record_id, each.attempt, outcome)
+            await ledger.preview(call(each.key, number + 1), terms)
             await ledger.admit(call(each.key, number + 1), terms)
             await ledger.admit(call(f"other {each.key}", number + 2), terms)
             await ledger.admit(call(each.key, number), terms)
+
+
+async def test_the_live_records_of_an_upstream_are_counted_by_their_index(
+    tmp_path: Path,
+) -> None:
+    """However many are done. And what was observed is found without a look at the rest."""
+    await (await open_sqlite(ledger_file(tmp_path))).close()
+    db = connect(ledger_file(tmp_path))
+    live, observed = _plan(db, rows.SQL["count_live"]), _plan(db, rows.SQL["take_over"])
+    db.close()
+    assert live == "SEARCH records USING INDEX records_live (upstream=? AND state=?)"
+    assert observed == "SEARCH entities USING PRIMARY KEY (domain>? AND domain<?)"
 
 
 def _plan(db: sqlite3.Connection, statement: str) -> str:
@@ -500,10 +659,17 @@ Step = Callable[[SqliteRows, int], object]
 
 def _steps() -> dict[str, Step]:
     """One of each verb on an entity with a past, measured in this order."""
+
+    def adopt(reading: str) -> Step:
+        wanted = {"payments": {"route": reading}}
+        return lambda rows, now: steps.adopt(rows, wanted, True, ACT, now, preview=False)
+
     first, second = call("first", 7), call("second", 7)
     settle, renew = steps.settle, steps.renew
     held = [(first.record_id, first.attempt)]
     return {
+        "preview": lambda rows, now: steps.preview(rows, first, TERMS, now),
+        "adopt": adopt("a"),
         "admit": lambda rows, now: steps.admit(rows, first, TERMS, now),
         "admit by intent": lambda rows, now: steps.admit(rows, second, INTENT, now),
         "replay": lambda rows, now: steps.admit(rows, call("past 1", 7), TERMS, now),
@@ -512,6 +678,7 @@ def _steps() -> dict[str, Step]:
         "renew": lambda rows, now: renew(rows, held, now),
         "settle": lambda rows, now: settle(rows, *held[0], IN_DOUBT, now),
         "resolve": lambda rows, now: steps.resolve(rows, held[0][0], NotApplied(), ACT, now),
+        "adopt another": adopt("b"),
         "announce": lambda rows, now: steps.announce(rows, INVOICE, 9, None, None, now),
         "inspect": lambda rows, now: steps.inspect(rows, INVOICE, now),
         "freeze": lambda rows, now: steps.freeze(rows, INVOICE, True, ACT, now),

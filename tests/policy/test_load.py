@@ -18,7 +18,17 @@ from fencegate.core.model import (
     Terms,
 )
 from fencegate.core.outcomes import Statuses
-from fencegate.policy import Guard, Policies, PolicyError, Route, Unmatched, load
+from fencegate.policy import (
+    Guard,
+    Outside,
+    Policies,
+    PolicyError,
+    Route,
+    Severity,
+    Unmatched,
+    check,
+    load,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "policies"
 UPSTREAM = """\
@@ -43,12 +53,17 @@ def written(folder: Path, environ: dict[str, str] | None = None, **files: str) -
 def problems(
     folder: Path, environ: dict[str, str] | None = None, **files: str
 ) -> list[tuple[str, str, str]]:
-    """Place (without the folder), what is wrong, and the example, of every problem."""
+    """Place (without the folder), what is wrong and the hint, and the example, of every error."""
     with pytest.raises(PolicyError) as refused:
         written(folder, environ, **files)
     return [
-        (str(p.place).removeprefix(f"{folder}/"), p.wrong, p.example)
+        (
+            str(p.place).removeprefix(f"{folder}/"),
+            "; ".join(filter(None, (p.wrong, p.hint))),
+            p.example,
+        )
         for p in refused.value.problems
+        if p.severity is Severity.ERROR
     ]
 
 
@@ -62,17 +77,25 @@ def only_route(policies: Policies) -> Route:
 
 def test_example_policies_are_loaded() -> None:
     policies = load(EXAMPLES, {})
-    assert [upstream.name for upstream in policies.upstreams] == ["payments"]
-    assert [(route.pattern.text, route.guard) for route in policies.routes] == [
+    names = [upstream.name for upstream in policies.upstreams]
+    assert names == ["crm", "jobs", "warehouse", "payments"]
+    routes = [route for route in policies.routes if route.upstream.name == "payments"]
+    assert [(route.pattern.text, route.guard) for route in routes] == [
         ("POST /v1/charges/{charge}/capture", Guard.FULL),
         ("POST /v1/charges", Guard.FULL),
-        ("PUT|PATCH /v1/customers/{customer}", Guard.FULL),
-        ("POST /v1/events", Guard.NONE),
+        ("POST /v1/refunds", Guard.FULL),
+        ("POST /v1/tokens", Guard.NONE),
     ]
 
 
+def test_nothing_at_all_is_said_of_the_examples() -> None:
+    assert check(EXAMPLES, Outside({})).problems == ()
+
+
 def test_example_gateway_file_says_what_holds_without_it(tmp_path: Path) -> None:
-    (tmp_path / "payments.yaml").write_text((EXAMPLES / "payments.yaml").read_text())
+    for file in EXAMPLES.glob("*.yaml"):
+        if file.stem != "gateway":
+            (tmp_path / file.name).write_text(file.read_text())
     assert load(tmp_path, {}) == load(EXAMPLES, {})
 
 
@@ -175,7 +198,7 @@ routes:
     )
     route = only_route(policies)
     assert route.entity is not None
-    assert route.entity.text == "far"
+    assert str(route.entity) == "far"
     assert (route.duplicate_wait, route.terms.retention, route.timeout) == (1.0, 2 * DAY, 3.0)
     assert (route.scheme.ignore, route.scheme.headers) == (("/near",), ())
     assert policies.upstreams[0].timeout == 2.0
@@ -208,7 +231,7 @@ def test_fence_lead_is_a_clock_a_number_or_off(
 def test_words_of_yaml_are_plain_words_here(tmp_path: Path) -> None:
     route = 'routes: [{match: POST /on/010, entity: "off"}, {match: POST /1:30, entity: no}]'
     policies = written(tmp_path, payments=f"{UPSTREAM}{route}")
-    assert [r.entity.text for r in policies.routes if r.entity] == ["off", "no"]
+    assert [str(r.entity) for r in policies.routes] == ["off", "no"]
     assert [r.pattern.parts for r in policies.routes] == [("on", "010"), ("1:30",)]
 
 
@@ -263,20 +286,21 @@ def test_secret_is_in_no_repr(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "wrong"),
+    ("environ", "column", "wrong"),
     [
-        ({"OTHER": "x"}, "the environment variable KEY is not set"),
-        ({"KEY": "", "OTHER": "x"}, "the environment variable KEY is empty"),
-        ({"KEY": "s3cret\n", "OTHER": "x"}, "the value of `Authorization` must be printable ASCII"),
-        ({"KEY": "s3crét", "OTHER": "x"}, "the value of `Authorization` must be printable ASCII"),
-        ({"KEY": "x", "OTHER": "s3cret "}, "look for a line break in the variable"),
+        ({"OTHER": "x"}, 27, "the environment variable KEY is not set"),
+        ({"KEY": "", "OTHER": "x"}, 27, "the environment variable KEY is empty"),
+        ({"KEY": "x"}, 34, "the environment variable OTHER is not set"),
+        ({"KEY": "s3cret\n", "OTHER": "x"}, 20, "of `Authorization` must be printable ASCII"),
+        ({"KEY": "s3crét", "OTHER": "x"}, 20, "of `Authorization` must be printable ASCII"),
+        ({"KEY": "x", "OTHER": "s3cret "}, 20, "look for a line break in what is filled in"),
     ],
 )
 def test_variable_that_cannot_be_used_is_named_and_never_shown(
-    tmp_path: Path, environ: dict[str, str], wrong: str
+    tmp_path: Path, environ: dict[str, str], column: int, wrong: str
 ) -> None:
     ((place, said, example),) = problems(tmp_path, environ, payments=AUTHORIZED)
-    assert place == "payments.yaml:6:5"
+    assert place == f"payments.yaml:6:{column}"
     assert wrong in said
     assert "s3cr" not in said
     assert example == "headers:\n  Authorization: Bearer ${PAYMENTS_KEY}"
@@ -285,20 +309,34 @@ def test_variable_that_cannot_be_used_is_named_and_never_shown(
 @pytest.mark.parametrize(
     ("header", "wrong"),
     [
-        ("X-A: ${A", "`${` begins a variable, ${NAME}, of letters, digits and _"),
-        ("X-A: ${A-B}", "`${` begins a variable, ${NAME}, of letters, digits and _"),
+        ("X-A: ${A", "`${` begins a reference and is not closed: ${NAME}, ${file:/path}"),
+        ("X-A: ${A-B}", "a variable is ${NAME}, of letters, digits and _"),
         ('X-A: ""', "must be printable ASCII, not empty"),
         ('X-A: "a\\r\\nb"', "must be printable ASCII"),
-        ("X A: a", "`X A` is no name of a header"),
-        ("Host: a", "`Host` cannot be set here: the gateway writes or reads it itself"),
-        ("content-length: a", "`content-length` cannot be set here"),
-        ("X-Execution-Fence: a", "`X-Execution-Fence` cannot be set here"),
-        ("Fencegate-Token: a", "`Fencegate-Token` cannot be set here"),
         ("X-A: 1", "`X-A` must be a text; put it in quotes"),
     ],
 )
 def test_header_that_cannot_be_sent_is_refused(tmp_path: Path, header: str, wrong: str) -> None:
     text = f"{UPSTREAM}  headers:\n    {header}\n"
+    ((place, said, _),) = problems(tmp_path, payments=text)
+    assert place == f"payments.yaml:6:{5 + header.index(': ') + 2}"
+    assert wrong in said
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("X A", "`X A` is no name of a header"),
+        ("Host", "`Host` cannot be set here: the gateway writes or reads it itself"),
+        ("content-length", "`content-length` cannot be set here"),
+        ("X-Execution-Fence", "`X-Execution-Fence` cannot be set here"),
+        ("Fencegate-Token", "`Fencegate-Token` cannot be set here"),
+    ],
+)
+def test_name_that_cannot_be_set_is_refused_at_its_place(
+    tmp_path: Path, name: str, wrong: str
+) -> None:
+    text = f"{UPSTREAM}  headers:\n    {name}: a\n"
     ((place, said, _),) = problems(tmp_path, payments=text)
     assert place == "payments.yaml:6:5"
     assert wrong in said
@@ -327,15 +365,16 @@ def test_all_errors_of_all_files_are_said_at_once_one_per_paragraph(tmp_path: Pa
         )
     paragraphs = str(refused.value).split("\n\n")
     assert [paragraph.partition(": ")[0].rpartition("/")[2] for paragraph in paragraphs] == [
-        "crm.yaml:1:12",
-        "gateway.yaml:2:3",
+        "crm.yaml:1:11",
+        "gateway.yaml:2:9",
         "payments.yaml:5:3",
-        "payments.yaml:6:3",
+        "payments.yaml:6:12",
     ]
     assert paragraphs[2] == (
-        f"{tmp_path}/payments.yaml:5:3: `timout` is no key here; did you mean `timeout`?\n"
-        "  for example:\n"
-        "    timeout: 30s"
+        f"{tmp_path}/payments.yaml:5:3: `timout` is no key here [FG004]\n"
+        "     5 |   timout: 30s\n"
+        "       |   ^ did you mean `timeout`?\n"
+        "       = for example: timeout: 30s"
     )
 
 
@@ -345,13 +384,13 @@ def test_all_errors_of_all_files_are_said_at_once_one_per_paragraph(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "place", "wrong"),
     [
-        ("a: b: c", "1:5", "the file is not YAML: mapping values are not allowed here"),
-        ("a: [", "1:5", "the file is not YAML"),
-        ("a: \0", "1:1", "the file is not YAML: it holds a character that YAML does not allow"),
+        ("a: b: c", "1:5", "`: ` within a value; a value that holds it must be quoted"),
+        ("a: [", "1:4", "the `[` that opens here is never closed"),
+        ("a: \0", "1:4", "YAML does not allow the character U+0000 here"),
         ("", "1:1", "the file is not a table of keys and values"),
         ("- a", "1:1", "the file is not a table of keys and values"),
-        ("a: 1\n---\nb: 2", "2:1", "the file is not YAML: but found another document"),
-        ("a: &x 1\nb: *x", "2:4", "`*` refers to another place; write the value out"),
+        ("a: 1\n---\nb: 2", "2:1", "a second document begins here; a file has one"),
+        ("- &x a\n- *x", "2:3", "`*` refers to another place; write the value out"),
     ],
 )
 def test_file_that_is_no_plain_table_is_refused(
@@ -364,7 +403,13 @@ def test_file_that_is_no_plain_table_is_refused(
 
 def test_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "payments.yaml").write_bytes(b"upstream: \xff")
-    assert problems(tmp_path)[0][1] == "the file is not UTF-8 text"
+    assert problems(tmp_path) == [
+        (
+            "payments.yaml:1:11",
+            "the file is not UTF-8 text: this is the byte 0xFF",
+            "upstream:\n  name: payments\n  mount: /payments\n  url: https://api.payments.example",
+        )
+    ]
 
 
 def test_file_that_is_not_there_is_said(tmp_path: Path) -> None:
@@ -373,11 +418,12 @@ def test_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 TRAPS = [
-    ("  name: crm", "5:3", "`name` stands twice; the first is in line 2"),
+    ("  name: crm", "5:3", "`name` stands twice, in lines 2 and 5"),
     ("  timeout:", "5:3", "`timeout` has no value; give it one, or leave it out"),
     ("  timeout: ~", "5:3", "`timeout` has no value; give it one, or leave it out"),
-    ("  key: {header.x-id}", "5:3", "a value that begins with { must be quoted"),
-    ("  timeout: !!python/name:os.system 30s", "5:3", "policies have no tags"),
+    ("  key: {header.x-id}", "5:8", "a value that begins with { must be quoted"),
+    ("  timeout: !!python/name:os.system 30s", "5:12", "policies have no tags"),
+    ("  timeout: *name", "5:12", "`*` refers to another place; write the value out"),
     ("  ? [a]\n  : b", "5:5", "a key must be a word"),
     ("  <<: {timeout: 30s}", "5:3", "`<<` is no key here"),
 ]
@@ -401,35 +447,43 @@ VALUES = [
     ("body_limit: 1MB", "`body_limit`: `1MB` has the unit `MB`", "body_limit: 1MiB"),
     (
         "on_unknown: resent",
-        "`on_unknown`: `resent` is none of refuse, resend; did you mean `resend`?",
+        "`on_unknown`: `resent` is none of refuse, resend, probe; did you mean `resend`?",
         "on_unknown: refuse",
     ),
-    ("on_unknown: probe", "`probe` is none of refuse, resend", "on_unknown: refuse"),
-    ("guard: half", "`guard`: `half` is none of full, none", "guard: full"),
+    ("on_unknown: ask", "`ask` is none of refuse, resend, probe", "on_unknown: refuse"),
+    ("guard: half", "`guard`: `half` is none of full, key-only, fence-only, none", "guard: full"),
     ("predecessor: wait", "is none of refuse, proceed, ignore", "predecessor: refuse"),
-    ("resend_limit: -1", "`-1` is no number from 0 to 1000", "resend_limit: 3"),
-    ("resend_limit: true", "`True` is no number from 0 to 1000", "resend_limit: 3"),
+    ("resend_limit: -1", "`-1` is no number from 0 to 100000", "resend_limit: 3"),
+    ("resend_limit: true", "`true` is no number from 0 to 100000", "resend_limit: 3"),
     (
         "max_fence_lead: 9223372036854775808",
         "is no lead: clock+1d, a number from 1 to 9223372036854775807, or off",
         "max_fence_lead: clock+1d",
     ),
     ("max_fence_lead: 0", "`0` is no lead", "max_fence_lead: clock+1d"),
-    ("max_fence_lead: true", "`True` is no lead", "max_fence_lead: clock+1d"),
+    ("max_fence_lead: true", "`true` is no lead", "max_fence_lead: clock+1d"),
     ("max_fence_lead: clock", "`clock` is no lead", "max_fence_lead: clock+1d"),
     ("max_fence_lead: clock+1", "`1` has no unit", "max_fence_lead: clock+1d"),
-    ("entity: x:{form.a}", "`{form.a}`: a value comes from one of", "entity: invoice:{path.in"),
+    ("entity: x:{body.a}", "`{body.a}`: a value comes from one of", "entity: invoice:{path.in"),
     ("entity: 5", "`entity`: must be a text; put it in quotes", "entity: invoice:{path.in"),
     ("key: fixed", "all calls would share one key", "key: payment:{path.invoice}:capture"),
     ("fingerprint: x", "`fingerprint` must be a table of keys and values", "fingerprint:\n  ign"),
     ("refused_statuses: 503", "`refused_statuses` must be a list", "refused_statuses: [401, "),
-    ("kind: stripe", "`kind` must be 'generic'", "kind: generic"),
-    ("key_window: forever", "`key_window`: a duration is a whole number and", "key_window: 24h"),
+    (
+        "kind: strip",
+        "`kind` must be generic or stripe, not the text `strip`; did you mean",
+        "kind: generic",
+    ),
+    (
+        "key_window: forever",
+        "`key_window`: `forever` is not a duration: a whole number and",
+        "key_window: 24h",
+    ),
     ("key_window: 0s", "`key_window`: `0s` must be longer than 0", "key_window: 24h"),
     ("timout: 30s", "`timout` is no key here; did you mean `timeout`?", "timeout: 30s"),
     ("hold: 15s", "`hold` is no key here; it belongs in `gateway`", "hold: 15s"),
     ("match: POST /", "`match` is no key here; it belongs in `routes`", "match: POST /v1/char"),
-    ("zzz: 15s", "`zzz` is no key here; known are guard, entity, key, on_unknown", "upstream:"),
+    ("zzz: 15s", "`zzz` is no key here; known are answer_limit, body_limit, connect", "upstream:"),
 ]
 
 
@@ -438,7 +492,10 @@ def test_wrong_setting_is_met_with_what_is_wrong_and_what_would_be_right(
     tmp_path: Path, line: str, wrong: str, example: str
 ) -> None:
     ((place, said, shown),) = problems(tmp_path, payments=f"{UPSTREAM}  {line}\n")
-    assert place == "payments.yaml:5:3"
+    key, _, value = line.partition(": ")
+    at_key = "is no key here" in wrong
+    part = {"clock+1": "1", "x:{body.a}": "{body.a}"}.get(value, value)
+    assert place == f"payments.yaml:5:{3 if at_key else 3 + len(key) + 2 + value.index(part)}"
     assert wrong in said
     assert shown.startswith(example)
 
@@ -449,7 +506,7 @@ ITEMS = [
     ("unknown_statuses: [600]", "600", "item 1 of `unknown_statuses`: `600` is no status from 200"),
     ("unknown_statuses: [1xx]", "1xx", "item 1 of `unknown_statuses`: `1xx` is no status from 200"),
     ("fingerprint: {ignore: [a]}", "a]", "item 1 of `ignore`: 'a' is not a JSON pointer"),
-    ('fingerprint: {ignore: [""]}', '""', "item 1 of `ignore`: the whole body cannot be ignored"),
+    ('fingerprint: {ignore: [""]}', '""', "item 1 of `ignore`: the whole body cannot be left out"),
     ("fingerprint: {headers: [a b]}", "a b", "item 1 of `headers`: `a b` is no name of a header"),
     (
         "fingerprint: {headers: [X-Execution-Fence]}",
@@ -469,21 +526,21 @@ def test_wrong_item_of_a_list_is_said_at_its_own_place(
 
 
 IDENTITIES = [
-    ("name: Payments!", "2:3", "`name`: `Payments!`: a name is at most 63 of a-z, 0-9, - and _"),
-    ("mount: payments", "3:3", "`payments`: a mount is /word, or / for everything"),
-    ("mount: /payments/", "3:3", "`/payments/`: a mount is /word"),
-    ("mount: /a/../b", "3:3", "the path has a dot segment"),
-    ("mount: /_fencegate/x", "3:3", "`/_fencegate` is the gateway's own"),
-    ("url: payments.example", "4:3", "a URL begins with http:// or https:// and names a host"),
-    ("url: ftp://a", "4:3", "a URL begins with http:// or https://"),
-    ("url: http:///a", "4:3", "a URL begins with http:// or https:// and names a host"),
-    ("url: http://u:s3cret@a", "4:3", "a URL has no user and no password here"),
-    ("url: http://a?k=s3cret", "4:3", "a URL has no query and no fragment here"),
-    ("url: http://a:0", "4:3", "the port of a URL is a number from 1 to 65535"),
-    ("url: http://a:99999", "4:3", "the port of a URL is a number from 1 to 65535"),
-    ("url: http://a/b/../c", "4:3", "the path has a dot segment"),
-    ("url: http://a/b//c", "4:3", "the path has an empty segment"),
-    ("url: http://é", "4:3", "a URL is printable ASCII without spaces"),
+    ("name: Payments!", "2:9", "`name`: `Payments!`: a name is at most 63 of a-z, 0-9, - and _"),
+    ("mount: payments", "3:10", "`payments`: a mount is /word, or / for everything"),
+    ("mount: /payments/", "3:10", "`/payments/`: a mount is /word"),
+    ("mount: /a/../b", "3:10", "the path has a dot segment"),
+    ("mount: /_fencegate/x", "3:10", "`/_fencegate` is the gateway's own"),
+    ("url: payments.example", "4:8", "a URL begins with http:// or https:// and names a host"),
+    ("url: ftp://a", "4:8", "a URL begins with http:// or https://"),
+    ("url: http:///a", "4:8", "a URL begins with http:// or https:// and names a host"),
+    ("url: http://u:s3cret@a", "4:8", "a URL has no user and no password here"),
+    ("url: http://a?k=s3cret", "4:8", "a URL has no query and no fragment here"),
+    ("url: http://a:0", "4:8", "the port of a URL is a number from 1 to 65535"),
+    ("url: http://a:99999", "4:8", "the port of a URL is a number from 1 to 65535"),
+    ("url: http://a/b/../c", "4:8", "the path has a dot segment"),
+    ("url: http://a/b//c", "4:8", "the path has an empty segment"),
+    ("url: http://é", "4:8", "a URL is printable ASCII without spaces"),
 ]
 
 
@@ -523,7 +580,7 @@ def test_guarded_route_without_entity_is_refused(tmp_path: Path) -> None:
     text = UPSTREAM + "routes:\n  - match: GET|POST /v1/charges\n"
     assert problems(tmp_path, payments=text) == [
         (
-            "payments.yaml:6:5",
+            "payments.yaml:6:12",
             "`GET|POST /v1/charges` is guarded and has no `entity`: what does it change?",
             "entity: invoice:{path.invoice}",
         )
@@ -541,12 +598,12 @@ def test_value_that_the_pattern_does_not_capture_is_refused(tmp_path: Path) -> N
     text = f"{UPSTREAM}routes:\n  - match: POST /v1/charges\n    key: k:{{path.a}}\n"
     assert problems(tmp_path, payments=text, gateway=gateway) == [
         (
-            "gateway.yaml:2:3",
+            "gateway.yaml:2:18",
             "`{path.charge}` is not captured by `POST /v1/charges`",
             "match: POST /v1/charges/{charge}",
         ),
         (
-            "payments.yaml:7:5",
+            "payments.yaml:7:12",
             "`{path.a}` is not captured by `POST /v1/charges`",
             "match: POST /v1/charges/{a}",
         ),
@@ -556,9 +613,9 @@ def test_value_that_the_pattern_does_not_capture_is_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("gateway", "upstream", "route", "place"),
     [
-        ("{}", "", "    on_unknown: resend\n", "payments.yaml:8:5"),
-        ("{}", "  on_unknown: resend\n", "", "payments.yaml:5:3"),
-        ("{on_unknown: resend}", "", "", "gateway.yaml:1:12"),
+        ("{}", "", "    on_unknown: resend\n", "payments.yaml:8:17"),
+        ("{}", "  on_unknown: resend\n", "", "payments.yaml:5:15"),
+        ("{on_unknown: resend}", "", "", "gateway.yaml:1:24"),
     ],
 )
 def test_resend_without_a_key_window_is_refused_where_it_stands(
@@ -578,7 +635,7 @@ def test_key_window_in_which_nothing_could_be_resent_is_refused(tmp_path: Path) 
     text = UPSTREAM + "  key_window: 30s\n  on_unknown: resend\n" + CHARGES
     ((place, wrong, _),) = problems(tmp_path, payments=text)
     assert (place, wrong) == (
-        "payments.yaml:5:3",
+        "payments.yaml:5:15",
         "`key_window` must be longer than `timeout`, or nothing could be resent",
     )
 
@@ -587,7 +644,7 @@ def test_status_in_both_lists_is_refused(tmp_path: Path) -> None:
     text = UPSTREAM + "  refused_statuses: [503]\n" + CHARGES + "    unknown_statuses: [5xx]\n"
     ((place, wrong, _),) = problems(tmp_path, payments=text)
     assert (place, wrong) == (
-        "payments.yaml:9:5",
+        "payments.yaml:9:23",
         "503 stands in `refused_statuses` and in `unknown_statuses`",
     )
 
@@ -595,8 +652,8 @@ def test_status_in_both_lists_is_refused(tmp_path: Path) -> None:
 def test_two_upstreams_with_one_name_and_one_mount_are_refused(tmp_path: Path) -> None:
     first = f"in {tmp_path}/a.yaml"
     assert [(place, wrong) for place, wrong, _ in problems(tmp_path, a=UPSTREAM, b=UPSTREAM)] == [
-        ("b.yaml:2:3", f"`payments` is the name of another upstream too, {first}:2:3"),
-        ("b.yaml:3:3", f"`/payments` is the mount of another upstream too, {first}:3:3"),
+        ("b.yaml:2:9", f"`payments` is the name of another upstream too, {first}:2:9"),
+        ("b.yaml:3:10", f"`/payments` is the mount of another upstream too, {first}:3:10"),
     ]
 
 
@@ -614,6 +671,6 @@ def test_broken_gateway_file_does_not_hide_or_invent_other_errors(tmp_path: Path
         payments=AUTHORIZED + "  - match: POST /v1/refunds\n",
     )
     assert [(place, wrong) for place, wrong, _ in seen] == [
-        ("gateway.yaml:1:12", "`entity`: must be a text; put it in quotes"),
-        ("payments.yaml:6:5", "the environment variable KEY is not set"),
+        ("gateway.yaml:1:20", "`entity`: must be a text; put it in quotes"),
+        ("payments.yaml:6:27", "the environment variable KEY is not set"),
     ]

@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 
 from fencegate.core.fingerprint import Request
 from fencegate.core.reading import Malformed
-from fencegate.policy.templates import Placeholder, Source, Template, entity_template, key_template
+from fencegate.policy.sources import Absent, Placeholder, Seen, Source
+from fencegate.policy.templates import (
+    Reading,
+    Template,
+    entity_template,
+    fence_template,
+    key_template,
+)
 
 JSON = (b"Content-Type", b"application/json")
+FORM = b"application/x-www-form-urlencoded"
+OTHER = "sent under another spelling of its name; send it as the route has it"
 
 
 def request(target: bytes = b"/", *headers: tuple[bytes, bytes], body: bytes = b"") -> Request:
@@ -27,14 +36,22 @@ def holding(body: bytes, content_type: bytes = b"application/json") -> Request:
     return request(b"/", (b"Content-Type", content_type), body=body)
 
 
+def rendered(
+    template: Template, seen: Request | None = None, **captures: bytes
+) -> str | Malformed | Absent:
+    return template.render(Seen(seen or request(), captures))
+
+
 def entity(text: str, seen: Request | None = None, **captures: bytes) -> str:
-    read = entity_template(text).render(captures, seen or request())
+    read = rendered(entity_template(text), seen, **captures)
     assert isinstance(read, str), read
     return read
 
 
 def refusal(template: Template, seen: Request | None = None, **captures: bytes) -> str:
-    read = template.render(captures, seen or request())
+    read = rendered(template, seen, **captures)
+    if isinstance(read, Absent):
+        return f"{template.text} is missing; send it"
     assert isinstance(read, Malformed), read
     return read.expected
 
@@ -86,7 +103,8 @@ def test_query_value_is_decoded_once_and_found_by_its_decoded_name() -> None:
     ("query", "wrong"),
     [
         (b"", "missing; send it"),
-        (b"Invoice=1", "missing; send it"),
+        (b"Invoice=1", OTHER),
+        (b"invoice=1&Invoice=2", "sent more than once; send it once"),
         (b"invoice=1&invoice=1", "sent more than once; send it once"),
         (b"invoice=1&inv%6Fice=2", "sent more than once; send it once"),
         (b"invoice=1&a=2;invoice=3", "in a query with `;`; send %3B"),
@@ -156,12 +174,16 @@ def test_json_is_read_under_any_json_media_type() -> None:
         (b'{"id": 1e3}', "a number that can be written in several ways; send a text"),
         (b'{"id": -0}', "a number that can be written in several ways; send a text"),
         (b'{"id": true}', "neither a text nor a whole number; send one of them"),
-        (b'{"id": null}', "neither a text nor a whole number; send one of them"),
+        (b'{"id": null}', "missing; send it"),
         (b'{"id": ["x"]}', "neither a text nor a whole number; send one of them"),
         (b'{"id": ""}', "empty; name an entity"),
         (b'{"id": " x"}', "a name with white space at an end; send it without"),
         (b'{"id": "\\ud800"}', "a name with control or invisible characters; send plain text"),
-        (b'{"Id": "x"}', "missing; send it"),
+        (b'{"Id": "x"}', OTHER),
+        (
+            b'{"id": "x", "ID": "y"}',
+            "sent more than once, in names that differ in case; send it once",
+        ),
         (
             b'{"id": "x", "id": "x"}',
             "in a body where a member name stands twice; send each name once",
@@ -199,14 +221,14 @@ def test_body_that_others_may_read_as_no_json_is_not_read(
 
 def test_value_that_holds_the_literal_after_it_is_refused() -> None:
     template = entity_template("{path.a}:{path.b}")
-    assert template.render({"a": b"x", "b": b"y:z"}, request()) == "x:y:z"
+    assert rendered(template, a=b"x", b=b"y:z") == "x:y:z"
     assert refusal(template, a=b"x:y", b=b"z").startswith("{path.a} is a text that holds")
     assert refusal(template, a=b"x%3Ay", b=b"z").startswith("{path.a} is a text that holds")
 
 
 def test_value_that_runs_into_the_literal_after_it_is_refused() -> None:
     template = entity_template("{path.a}--{path.b}")
-    assert template.render({"a": b"1", "b": b"-2"}, request()) == "1---2"
+    assert rendered(template, a=b"1", b=b"-2") == "1---2"
     assert refusal(template, a=b"1-", b=b"2").startswith("{path.a} is a text that holds or runs")
 
 
@@ -225,18 +247,18 @@ VALUES = st.text(alphabet=":-ab\u0301", min_size=1, max_size=4)
 def test_two_pairs_of_values_never_make_one_entity(
     text: str, one: tuple[str, str], other: tuple[str, str]
 ) -> None:
-    def render(a: str, b: str) -> str | Malformed:
+    def render(a: str, b: str) -> str | Malformed | Absent:
         query = "a=" + "".join(f"%{byte:02x}" for byte in a.encode())
         query += "&b=" + "".join(f"%{byte:02x}" for byte in b.encode())
-        return entity_template(text).render({}, asking(query.encode()))
+        return rendered(entity_template(text), asking(query.encode()))
 
     first, second = render(*one), render(*other)
     if isinstance(first, str) and isinstance(second, str) and first == second:
         assert [spelt(v) for v in one] == [spelt(v) for v in other]
 
 
-def spelt(value: str) -> str | Malformed:
-    return entity_template("{header.v}").render({}, request(b"/", (b"v", value.encode())))
+def spelt(value: str) -> str | Malformed | Absent:
+    return rendered(entity_template("{header.v}"), request(b"/", (b"v", value.encode())))
 
 
 # --- keys ----------------------------------------------------------------------------------
@@ -244,13 +266,13 @@ def spelt(value: str) -> str | Malformed:
 
 def test_key_is_made_of_values() -> None:
     template = key_template("payment:{path.invoice}:{json./step}")
-    assert template.render({"invoice": b"88"}, holding(b'{"step": 3}')) == "payment:88:3"
+    assert rendered(template, holding(b'{"step": 3}'), invoice=b"88") == "payment:88:3"
 
 
 def test_whole_key_reads_both_written_forms_as_one() -> None:
     template = key_template("{header.x-request-id}")
-    raw = template.render({}, request(b"/", (b"X-Request-Id", b"k1")))
-    quoted = template.render({}, request(b"/", (b"X-Request-Id", b'"k1"')))
+    raw = rendered(template, request(b"/", (b"X-Request-Id", b"k1")))
+    quoted = rendered(template, request(b"/", (b"X-Request-Id", b'"k1"')))
     assert raw == quoted == "k1"
 
 
@@ -279,7 +301,12 @@ def test_whole_value_of_a_bare_template_is_known_with_its_place() -> None:
     ("text", "wrong"),
     [
         ("{path.a}{path.b}", "has nothing between two placeholders to tell them apart"),
-        ("x:{form.a}", "`{form.a}`: a value comes from one of path, query, header, json"),
+        (
+            "x:{mcp.a}",
+            "`{mcp.a}`: a value comes from one of path, query, header, json, form, caller",
+        ),
+        ("x:{caller.a}", "`a` is no place in caller"),
+        ("x:{form.}", "`` is no place in form"),
         ("x:{}", "`{}`: a value comes from one of path, query, header, json"),
         ("x:{path}", "`{path}`: `` is no place in path"),
         ("x:{path.a-b}", "`a-b` is no place in path"),
@@ -313,3 +340,115 @@ def test_key_template_that_makes_no_key_is_refused(text: str, wrong: str) -> Non
 
 def test_entity_without_placeholder_is_one_entity_for_all() -> None:
     assert entity("ledger") == "ledger"
+
+
+# --- forms ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b"metadata[invoice]=8812&amount=2", "8812"),
+        (b"metadata%5Binvoice%5D=8812", "8812"),
+        (b"metadata[invoice]=88+12", "88 12"),
+        (b"metadata[invoice]=caf%C3%A9", "caf\u00e9"),
+    ],
+)
+def test_form_field_is_decoded_once_and_found_by_its_decoded_name(body: bytes, value: str) -> None:
+    assert entity("{form.metadata[invoice]}", holding(body, FORM)) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "wrong"),
+    [
+        (b"", FORM, "missing; send it"),
+        (b"b=1", FORM, "missing; send it"),
+        (b"a=1&a=1", FORM, "sent more than once; send it once"),
+        (b"a=1&A=2", FORM, "sent more than once; send it once"),
+        (b"a=1&a[]=2", FORM, "sent more than once; send it once"),
+        (b"A=1", FORM, OTHER),
+        (b"a=1;b=2", FORM, "in a form with `;`; send %3B"),
+        (b"a=%ff", FORM, "not UTF-8; percent-encode the UTF-8 bytes of the text"),
+        (b"a=1", b"text/plain", "in a body that is no form; send its Content-Type"),
+        (b"a=1", FORM + b"; charset=latin-1", "in a body that is no form; send its Content-Type"),
+    ],
+)
+def test_form_field_that_is_not_there_once_is_refused(
+    body: bytes, content_type: bytes, wrong: str
+) -> None:
+    seen = holding(body, content_type)
+    assert refusal(entity_template("{form.a}"), seen) == f"{{form.a}} is {wrong}"
+
+
+def test_field_of_a_multipart_form_is_read() -> None:
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb c\r\n--x--\r\n'
+    assert entity("{form.a}", holding(body, b"multipart/form-data; boundary=x")) == "b c"
+
+
+# --- callers -------------------------------------------------------------------------------
+
+
+def test_caller_is_a_value_where_it_is_known() -> None:
+    template = entity_template("{caller}:{path.x}")
+    assert template.render(Seen(request(), {"x": b"1"}, "billing")) == "billing:1"
+    assert template.render(Seen(request(), {"x": b"1"}, None)) == Absent()
+
+
+# --- fences --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["1", "42", "9223372036854775807"])
+def test_fence_in_a_body_is_a_whole_number(number: str) -> None:
+    template = fence_template("{json./execution_fence}")
+    assert rendered(template, holding(b'{"execution_fence": %s}' % number.encode())) == number
+
+
+@pytest.mark.parametrize(
+    "number", ['"42"', "42.0", "4.2e1", "0", "-1", "18446744073709551616", "true", "[42]"]
+)
+def test_what_is_no_plain_whole_number_is_no_fence(number: str) -> None:
+    template = fence_template("{json./execution_fence}")
+    seen = holding(b'{"execution_fence": %s}' % number.encode())
+    assert isinstance(rendered(template, seen), Malformed)
+
+
+@pytest.mark.parametrize("text", ["42", "f:{path.x}", "{path.x}{path.y}", "{caller}", ""])
+def test_fence_is_one_value_and_nothing_else(text: str) -> None:
+    with pytest.raises(ValueError, match="`"):
+        fence_template(text)
+
+
+# --- several sources -----------------------------------------------------------------------
+
+BOTH = Reading(
+    (fence_template("{header.x-execution-fence}"), fence_template("{json./execution_fence}"))
+)
+
+
+def with_fences(header: bytes | None, body: bytes | None) -> Seen:
+    lines = [JSON] if header is None else [JSON, (b"X-Execution-Fence", header)]
+    text = b"{}" if body is None else b'{"execution_fence": %s}' % body
+    return Seen(request(b"/", *lines, body=text), {})
+
+
+@pytest.mark.parametrize(
+    ("header", "body"), [(b"42", b"42"), (b"42", None), (None, b"42"), (b" 42 ", b"42")]
+)
+def test_sources_that_are_present_agree(header: bytes | None, body: bytes | None) -> None:
+    assert BOTH.read(with_fences(header, body)) == "42"
+
+
+def test_sources_that_disagree_are_refused() -> None:
+    read = BOTH.read(with_fences(b"42", b"41"))
+    assert isinstance(read, Malformed)
+    assert "disagree; send one value" in read.expected
+    assert "41" not in read.expected
+
+
+@pytest.mark.parametrize(("header", "body"), [(b"42", b"4.2e1"), (b"042", b"42")])
+def test_one_malformed_source_spoils_the_others(header: bytes, body: bytes) -> None:
+    assert isinstance(BOTH.read(with_fences(header, body)), Malformed)
+
+
+def test_no_source_is_absent() -> None:
+    assert BOTH.read(with_fences(None, None)) == Absent()

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.double import Double, do_late
-from tests.gateway.peers import nobody_listens, upstream_up
+from tests.gateway.peers import upstream_up
 from tests.gateway.rig import Got, ask, connected, request_bytes, until
 from tests.gateway.scripts import reset
+from tests.process import Process
+from tests.process import served as started
 
-ROOT = Path(__file__).parents[2]
 POLICY = """\
 upstream:
   name: crm
@@ -37,47 +33,11 @@ routes:
 """
 
 
-class Process:
-    """`fencegate serve` and its log."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self.port = nobody_listens()
-        (folder / "crm.yaml").write_text(POLICY.format(url=url))
-        self._log = folder / "log"
-        command = [sys.executable, "-m", "fencegate", "serve", str(folder / "crm.yaml")]
-        command += ["--ledger", f"sqlite:///{folder}/ledger.db"]
-        command += ["--listen", f"127.0.0.1:{self.port}"]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-
-    def wait_until_ready(self) -> None:
-        end = time.monotonic() + 20
-        while not self.told("gateway_started"):
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
-    def told(self, event: str) -> list[dict[str, Any]]:
-        lines = [json.loads(line) for line in self._log.read_text().splitlines()]
-        return [line for line in lines if line["event"] == event]
-
-    def terminate(self) -> int:
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(20)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
 @contextmanager
 def served(folder: Path, url: str) -> Iterator[Process]:
-    process = Process(folder, url)
-    try:
-        process.wait_until_ready()
+    (folder / "crm.yaml").write_text(POLICY.format(url=url))
+    with started(folder / "crm.yaml", folder) as process:
         yield process
-    finally:
-        process.kill()
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ class LegSettings:
     inject: Headers
     via: bytes
     reuse_within: float
+    pool: int = 64
 
     @property
     def authority(self) -> bytes:
@@ -36,7 +37,8 @@ class LegSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outgoing:
-    """What is sent: the target and the header bytes as the policy saw them."""
+    """What is sent: the target and the header bytes as the policy saw them. `inject`: with the
+    headers that the gateway sets."""
 
     method: str
     target: bytes
@@ -44,6 +46,7 @@ class Outgoing:
     body: bytes
     connect_timeout: float
     timeout: float
+    inject: bool = True
 
 
 class Leg:
@@ -51,6 +54,7 @@ class Leg:
 
     def __init__(self, settings: LegSettings) -> None:
         self._settings = settings
+        self._closed = False
         self._idle: deque[Connection] = deque()
 
     async def forward(
@@ -72,7 +76,8 @@ class Leg:
         return ended
 
     def close(self) -> None:
-        """Close what is idle; exchanges under way run on."""
+        """Close what is idle, now and from now on; exchanges under way run on."""
+        self._closed = True
         while self._idle:
             self._idle.pop().close()
 
@@ -84,7 +89,7 @@ class Leg:
             settings.authority,
             outgoing.headers,
             len(outgoing.body),
-            inject=settings.inject,
+            inject=settings.inject if outgoing.inject else (),
             via=settings.via,
         )
 
@@ -110,7 +115,12 @@ class Leg:
 
     def _keep(self, connection: Connection) -> None:
         """For the next call; those at the other end that have become too old are closed."""
+        if self._closed or not self._settings.pool:
+            connection.close()
+            return
         while self._idle and not self._idle[0].young(self._settings.reuse_within):
+            self._idle.popleft().close()
+        if len(self._idle) >= self._settings.pool:
             self._idle.popleft().close()
         self._idle.append(connection)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fencegate.core.identity import Adoption, Identities
 from fencegate.core.model import (
     AttemptId,
     Call,
@@ -78,6 +79,9 @@ class SqliteLedger:
     async def admit(self, call: Call, terms: Terms) -> Told[Decision]:
         return await self._write(lambda rows, now: steps.admit(rows, call, terms, now))
 
+    async def preview(self, call: Call, terms: Terms) -> Decision:
+        return await self._read(lambda rows: steps.preview(rows, call, terms, self._clock()))
+
     async def renew(self, held: Sequence[tuple[RecordId, AttemptId]]) -> list[Renewal]:
         return await self._write(lambda rows, now: steps.renew(rows, held, now))
 
@@ -105,6 +109,16 @@ class SqliteLedger:
 
     async def reset(self, entity: EntityId, high_water: int, act: Act) -> Reset | NotReset:
         return await self._write(lambda rows, now: steps.reset(rows, entity, high_water, act, now))
+
+    async def adopt(
+        self, identities: Identities, accept: bool, act: Act, *, preview: bool = False
+    ) -> Adoption:
+        def step(rows: SqliteRows, now: Instant) -> Adoption:
+            return steps.adopt(rows, identities, accept, act, now, preview=preview)
+
+        if preview:
+            return await self._read(lambda rows: step(rows, self._clock()))
+        return await self._write(step)
 
     async def inspect(self, entity: EntityId) -> EntityView:
         return await self._read(lambda rows: steps.inspect(rows, entity, self._clock()))

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from fencegate.core.aging import aged_record
+from fencegate.core.identity import OBSERVED, Identities
 from fencegate.core.model import (
     Entity,
     EntityId,
@@ -25,6 +26,7 @@ from fencegate.ledger.protocol import AuditRow, Filter, JournalRow, Page, Topic
 from fencegate.ledger.sqlite.codec import columns, id_of, key_of, record_of
 
 SCANNED = 1000
+PAST_OBSERVED = OBSERVED[:-1] + chr(ord(OBSERVED[-1]) + 1)  # the least text behind all of them
 
 
 def _statements() -> dict[str, str]:
@@ -134,6 +136,27 @@ class SqliteRows:
 
     def saw(self, now: Instant) -> None:
         self._db.execute(SQL["saw"], (now, now))
+
+    def identities(self) -> Identities:
+        found: dict[str, dict[str, str]] = {}
+        for upstream, item, reading in self._db.execute(SQL["identities"]):
+            found.setdefault(upstream, {})[item] = reading
+        return found
+
+    def put_identities(self, wanted: Identities) -> None:
+        self._db.execute(SQL["drop_identities"])
+        rows = ((name, *item) for name, items in wanted.items() for item in items.items())
+        self._db.executemany(SQL["add_identity"], rows)
+
+    def count_live(self, upstream: str, now: Instant) -> int:
+        row = self._one("count_live", {"upstream": upstream, "now": now})
+        return int(row[0]) if row else 0
+
+    def take_over(self) -> int:
+        where = {"observed": OBSERVED, "past_observed": PAST_OBSERVED}
+        raised = self._db.execute(SQL["take_over"], where).rowcount
+        self._db.execute(SQL["forget_observed"], where)
+        return raised
 
     def add_journal(self, row: JournalRow) -> None:
         self._db.execute(

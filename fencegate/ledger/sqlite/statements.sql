@@ -103,6 +103,34 @@ SELECT latest FROM ledger;
 -- name: saw
 UPDATE ledger SET latest = ? WHERE latest < ?;
 
+-- name: identities
+SELECT upstream, item, reading FROM identities;
+
+-- name: drop_identities
+DELETE FROM identities;
+
+-- name: add_identity
+INSERT INTO identities (upstream, item, reading) VALUES (?, ?, ?);
+
+-- name: count_live
+-- One that lapsed is unknown since its hold's end, and is so for `tombstone` from then on.
+SELECT count(*) FROM records
+WHERE upstream = :upstream AND state IN ('open', 'unknown')
+  AND due_at + CASE state WHEN 'open' THEN tombstone ELSE 0 END > :now;
+
+-- name: take_over
+-- `taken_over` of core/identity.py for every observed entity at once.
+INSERT INTO entities (domain, entity, high_water, holder, accepted_at, frozen)
+SELECT substr(domain, length(:observed) + 1), entity, high_water, holder, accepted_at, 0
+FROM entities WHERE domain >= :observed AND domain < :past_observed AND high_water > 0
+ON CONFLICT (domain, entity) DO UPDATE SET
+    high_water = excluded.high_water, holder = excluded.holder,
+    accepted_at = excluded.accepted_at
+WHERE excluded.high_water > entities.high_water;
+
+-- name: forget_observed
+DELETE FROM entities WHERE domain >= :observed AND domain < :past_observed;
+
 -- name: add_journal
 INSERT INTO journal (at, kind, code, domain, entity, upstream, caller, key, fence, high_water,
     holder, attempt, other_key, apart)

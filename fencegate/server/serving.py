@@ -1,0 +1,132 @@
+"""From the first check to the last settlement."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from secrets import token_hex
+
+from fencegate.config import Settings
+from fencegate.core.attempts import AttemptIds
+from fencegate.core.events import Event, GatewayStarted, GatewayStopped, LedgerFailed
+from fencegate.core.identity import NotAdopted
+from fencegate.gateway.app import App
+from fencegate.gateway.gate import Gate
+from fencegate.gateway.holds import Holds
+from fencegate.ledger.opening import open_ledger
+from fencegate.ledger.protocol import Act, Ledger, LedgerUnavailable
+from fencegate.ops.admin import admin_app
+from fencegate.ops.tally import Tally
+from fencegate.policy import Checked, Outside, Policies, PolicyError, check, identities
+from fencegate.server.applied import Applied, Reloading, changed_identity, warn
+from fencegate.server.ports import address_of, admin_port, data_port, listening
+
+SWEEP_EVERY = 5.0  # seconds between two looks for what time has ended; the truth needs none
+SWEEP_STEP = 200  # records a step, so that a call waits for at most one short step
+
+
+class NotStarted(Exception):
+    """The policies are right, and still the gateway does not start with them."""
+
+
+async def serve(settings: Settings, emit: Callable[[Event], None]) -> None:
+    """Run until SIGTERM or SIGINT; then finish what is under way.
+
+    Raises `PolicyError`, `LedgerUnusable`, `CannotListen` or `NotStarted` before anything is
+    served.
+    """
+    outside = Outside(os.environ)
+    checked = check(settings.policies, outside)
+    if checked.policies is None:
+        raise PolicyError(list(checked.problems))
+    with ExitStack() as ports:
+        data = ports.enter_context(listening(settings.listen, "--listen"))
+        admin = settings.admin and ports.enter_context(listening(settings.admin, "--admin"))
+        ledger = await open_ledger(settings.ledger)
+        try:
+            await _adopted(ledger, checked.policies, accept=settings.accept_identity_change)
+            await _serve(settings, checked, outside, ledger, data, admin or None, emit)
+        finally:
+            await ledger.close()
+
+
+async def _adopted(ledger: Ledger, policies: Policies, *, accept: bool) -> None:
+    reason = "start with --accept-identity-change" if accept else "start"
+    act = Act(f"process {os.getpid()}", reason)
+    try:
+        adopted = await ledger.adopt(identities(policies), accept=accept, act=act)
+    except LedgerUnavailable as error:
+        raise NotStarted(f"the ledger cannot be asked: {error}; start again when it can") from error
+    if isinstance(adopted, NotAdopted):
+        raise NotStarted(changed_identity(adopted))
+
+
+async def _serve(
+    settings: Settings,
+    checked: Checked,
+    outside: Outside,
+    ledger: Ledger,
+    data: socket.socket,
+    admin: socket.socket | None,
+    emit: Callable[[Event], None],
+) -> None:
+    policies = checked.policies
+    assert policies is not None
+    tally = Tally(emit)
+    holds = Holds(ledger, policies.gateway.hold, tally)
+    gate = Gate(ledger, holds, AttemptIds(token_hex(8)), tally)
+    via = f"fencegate-{ledger.id[:12]}".encode()
+    applied = Applied(policies, gate, via)
+    app = App(gate, applied.intake(), via)
+    reloading = Reloading(settings.policies, outside, ledger, applied, app, tally)
+
+    def hangup() -> None:
+        gate.start(reloading.reload(Act(f"process {os.getpid()}", "SIGHUP")))
+
+    beside = [asyncio.create_task(holds.run()), asyncio.create_task(_sweep(ledger, tally))]
+    admin_server = None
+    if admin is not None:
+        admin_server = admin_port(admin_app(reloading.reload, tally, ledger.id))
+        beside.append(asyncio.create_task(admin_server.serve(sockets=[admin])))
+    emit(
+        GatewayStarted(
+            ledger=ledger.id,
+            upstreams=len(policies.upstreams),
+            routes=len(policies.routes),
+            listen=address_of(data),
+            admin=None if admin is None else address_of(admin),
+        )
+    )
+    warn(checked, emit)
+    await data_port(app, lambda: applied.drain, hangup).serve(sockets=[data])
+
+    unsettled = await gate.drained(applied.drain)
+    if admin_server is not None:
+        admin_server.should_exit = True
+        await beside.pop()
+    for task in beside:
+        task.cancel()
+    applied.close()
+    emit(GatewayStopped(unsettled))
+
+
+async def _sweep(ledger: Ledger, emit: Callable[[Event], None]) -> None:
+    """Write down what time has ended, in small steps."""
+    while True:
+        await asyncio.sleep(SWEEP_EVERY)
+        try:
+            while await ledger.expire(SWEEP_STEP) == SWEEP_STEP:
+                await asyncio.sleep(0)
+        except LedgerUnavailable as error:
+            emit(LedgerFailed("expire", str(error), error.unclear))
+
+
+def run(settings: Settings, emit: Callable[[Event], None]) -> None:
+    """`serve` on uvloop."""
+    import uvloop
+
+    with suppress(KeyboardInterrupt):
+        uvloop.run(serve(settings, emit))
