@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fencegate.cli.leaving import PROBLEMS_FOUND, UNREACHABLE
+from fencegate.cli.leaving import PROBLEMS_FOUND, UNREACHABLE, counted
 from fencegate.config import DEFAULT_LEDGER
 
 if TYPE_CHECKING:
@@ -67,16 +67,12 @@ def _print(checked: Checked, problems: list[Problem]) -> None:
         click.echo(f"{problem}\n")
     warnings = sum(problem.severity is Severity.WARNING for problem in problems)
     errors = len(problems) - warnings
-    said = [_counted(errors, "problem"), *([_counted(warnings, "warning")] if warnings else [])]
+    said = [counted(errors, "problem"), *([counted(warnings, "warning")] if warnings else [])]
     what = f" in {_sized(checked.policies)}" if checked.policies else ""
     click.echo(f"{' and '.join(said)}{what}")
 
 
 def _sized(policies: Policies) -> str:
-    upstreams = _counted(len(policies.upstreams), "upstream")
+    upstreams = counted(len(policies.upstreams), "upstream")
     matches = len({(route.upstream.name, route.pattern.text) for route in policies.routes})
-    return f"{upstreams} with {_counted(matches, 'route')}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+    return f"{upstreams} with {counted(matches, 'route')}"

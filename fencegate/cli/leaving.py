@@ -12,6 +12,10 @@ USAGE = 2
 UNREACHABLE = 3
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+
+
 def leave(status: int, why: str) -> NoReturn:
     click.echo(why, err=True)
     sys.exit(status)

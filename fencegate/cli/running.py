@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fencegate.cli.leaving import PROBLEMS_FOUND, UNREACHABLE, leave
+from fencegate.cli.leaving import PROBLEMS_FOUND, UNREACHABLE, counted, leave
 
 DEFAULT_URL = "http://127.0.0.1:9080"
 PATIENCE = 10.0  # seconds for the answer of a gateway on this machine
@@ -34,8 +34,9 @@ def reload(admin_url: str) -> None:
     if status != 200:
         leave(PROBLEMS_FOUND, f"{told.get('why', told)}\n\nNothing was changed.")
     what = "reloaded" if told["changed"] else "nothing has changed"
-    warnings = f", {told['warnings']} warnings" if told["warnings"] else ""
-    click.echo(f"{what}: {told['upstreams']} upstreams, {told['routes']} routes{warnings}")
+    warnings = f", {counted(told['warnings'], 'warning')}" if told["warnings"] else ""
+    upstreams, routes = counted(told["upstreams"], "upstream"), counted(told["routes"], "route")
+    click.echo(f"{what}: {upstreams}, {routes}{warnings}")
 
 
 @click.command()

@@ -10,7 +10,7 @@ from fencegate.core.model import SECOND, FenceLead, Micros, OneEffectPer, Predec
 from fencegate.core.outcomes import Statuses
 from fencegate.policy.callers import Caller, Callers
 from fencegate.policy.codes import Code
-from fencegate.policy.contradictions import contradictions
+from fencegate.policy.contradictions import contradictions, not_built
 from fencegate.policy.documents import Loc, Problem
 from fencegate.policy.injected import Outside, Unset, fill_header, fill_secret, wrong_name
 from fencegate.policy.levels import Fitted, Levels, merged
@@ -51,6 +51,11 @@ def compile_gateway(
     """What holds for all upstreams."""
     gateway, defaults = file.model.gateway, file.model.defaults
     secret, problems = _secret(file, defaults, ("defaults", "fence_secret"), outside)
+    for name in ("late_answer", "drain_delay"):
+        if name in gateway.model_fields_set:
+            loc: Loc = ("gateway", name)
+            wrong = not_built(name)
+            problems.append(file.problem(loc, wrong, example="", code=Code.NOT_BUILT, at_key=True))
     settings = GatewaySettings(
         hold=gateway.hold,
         tombstone=gateway.tombstone,

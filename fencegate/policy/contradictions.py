@@ -38,7 +38,7 @@ def contradictions(
         if any(guard.asks_key for guard in guards):
             yield from _unknown_problems(levels, settings, made)
     yield from _vain(levels, guards)
-    yield from _not_built(levels, settings)
+    yield from _not_built(levels)
 
 
 def _entity_problems(levels: Levels, settings: RouteSettings, guards: Guards) -> Iterator[Problem]:
@@ -148,15 +148,20 @@ def _vain(levels: Levels, guards: Guards) -> Iterator[Problem]:
     for name in sorted(stated & idle):
         guard = " and ".join(f"`{guard}`" for guard in guards)
         wrong = f"`{name}` has no effect on a route whose guard is {guard}"
-        yield levels.problem(name, wrong, code=Code.NO_EFFECT, at_key=True)
+        hint = "leave it out"
+        yield levels.problem(name, wrong, example="", code=Code.NO_EFFECT, hint=hint, at_key=True)
     intent = levels.section.one_effect_per is not OneEffectPer.KEY
     if intent and "one_effect_per" in stated and Guard.KEY_ONLY in guards:
         wrong = "an intent is known by its fence, and this guard asks for none"
         yield levels.problem("one_effect_per", wrong, code=Code.NO_EFFECT)
 
 
-def _not_built(levels: Levels, settings: RouteSettings) -> Iterator[Problem]:
+def _not_built(levels: Levels) -> Iterator[Problem]:
     for name in ("late_answer", "stream_hold", "probe"):
-        if name in levels.section.model_fields_set:
-            wrong = f"`{name}` is read and checked, and not acted on yet"
-            yield levels.problem(name, wrong, code=Code.NOT_BUILT, at_key=True)
+        if levels.stated(name):
+            wrong = not_built(name)
+            yield levels.problem(name, wrong, example="", code=Code.NOT_BUILT, at_key=True)
+
+
+def not_built(name: str) -> str:
+    return f"`{name}` is read and checked, and not acted on yet"

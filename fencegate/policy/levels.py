@@ -69,7 +69,8 @@ class Levels:
                     loc, wrong, example=example, code=code, hint=hint, at_key=at_key
                 )
         route = ("routes", self.number, "match")
-        shown = example or example_of(UpstreamFile, ("routes", self.number, key))
+        default = example_of(UpstreamFile, ("routes", self.number, key))
+        shown = default if example is None else example
         return self.file.problem(route, wrong, example=shown, code=code, hint=hint)
 
     def _places(

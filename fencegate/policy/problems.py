@@ -83,6 +83,8 @@ def _lines(problem: Problem) -> Iterator[str]:
         yield from frame(problem.line, problem.place.line, problem.caret, hint)
     elif hint:
         yield f"       = {hint}"
+    if not problem.example:
+        return
     first, *more = map(visible, problem.example.split("\n"))
     if more:
         yield "       = for example:"

@@ -60,8 +60,8 @@ class Fitted(Generic[F]):
         hint: str = "",
         at_key: bool = False,
     ) -> Problem:
-        """A problem with the value at `loc`, or with its key."""
-        shown = example or example_of(type(self.model), loc)
+        """A problem with the value at `loc`, or with its key; an empty example is none."""
+        shown = example_of(type(self.model), loc) if example is None else example
         return self.document.problem(loc, wrong, shown, code=code, hint=hint, at_key=at_key)
 
     def problem_within(

@@ -26,8 +26,8 @@ async def _ask(policies: Policies, ledger: str, place: Place) -> list[Problem]:
     for upstream, why in zip(policies.upstreams, whys, strict=True):
         if why is not None:
             wrong = f"`{upstream.name}`: no connection to {upstream.authority}: {why}"
-            example = "start the API, or mend `url`, `tls` or the way there"
-            found.append(Problem(place, wrong, example, code=Code.UPSTREAM_AWAY))
+            hint = "start the API, or mend `url`, `tls` or the way there"
+            found.append(Problem(place, wrong, "", code=Code.UPSTREAM_AWAY, hint=hint))
     return found
 
 
@@ -69,5 +69,5 @@ def _changed(adopted: NotAdopted | Adopted, place: Place) -> Iterator[Problem]:
             f"`{change.upstream}` identifies calls in another way than the ledger knows, in"
             f" {items}, and has {change.live} open or unknown records"
         )
-        example = "settle the unknown outcomes first, or serve --accept-identity-change"
-        yield Problem(place, wrong, example, code=Code.IDENTITY_CHANGED)
+        hint = "settle the unknown outcomes first, or serve with --accept-identity-change"
+        yield Problem(place, wrong, "", code=Code.IDENTITY_CHANGED, hint=hint)

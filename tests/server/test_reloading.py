@@ -96,14 +96,14 @@ async def test_the_command_says_what_has_become_of_it(
 ) -> None:
     write(policies, double, LARGER)
     told = await reloaded(gateway)
-    assert (told.returncode, told.stdout) == (0, "reloaded: 1 upstreams, 1 routes\n")
+    assert (told.returncode, told.stdout) == (0, "reloaded: 1 upstream, 1 route\n")
     assert (await call(gateway, "k2")).code == "body_too_large"
 
 
 async def test_the_same_again_is_no_event(gateway: Process) -> None:
     gateway.send(signal.SIGHUP)
     told = await reloaded(gateway)
-    assert (told.returncode, told.stdout) == (0, "nothing has changed: 1 upstreams, 1 routes\n")
+    assert (told.returncode, told.stdout) == (0, "nothing has changed: 1 upstream, 1 route\n")
     assert gateway.told("policies_reloaded") == []
 
 
