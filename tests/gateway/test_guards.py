@@ -13,7 +13,16 @@ from fencegate.core.model import EntityId
 from fencegate.gateway.proofs import proof_of
 from fencegate.ledger.protocol import Filter
 from tests.double import Double, do_drop, ok
-from tests.gateway.rig import Gateway, Got, Start, ask, lines_of, until
+from tests.gateway.rig import (
+    Gateway,
+    Got,
+    Start,
+    ask,
+    connected,
+    lines_of,
+    request_bytes,
+    until,
+)
 from tests.gateway.scripts import held
 
 ROUTES = [
@@ -272,6 +281,23 @@ async def test_one_call_too_many_is_refused_before_the_ledger(double: Double, st
     release.set()
     assert (await first).status == 201
     assert (await gateway.call("k2", 42, "2")).status == 201
+
+
+async def test_every_call_makes_room_when_it_has_ended(double: Double, start: Start) -> None:
+    """However it ended: refused, replayed, and though its client has gone."""
+    gateway = await start(max_concurrent=1)
+    assert (await gateway.call("k1", 42)).status == 201
+    assert (await gateway.call("k2", 41)).code == "stale_fence"
+    assert (await gateway.call("k1", 42)).header("fencegate-decision") == "replayed"
+    release = threading.Event()
+    double.script = [held(release, ok(201))]
+    async with connected(gateway.port) as (_, writer):
+        writer.write(request_bytes("POST", "/api/items/8812", lines_of("k3", 42), b"{}"))
+        await until(lambda: len(double.hits) == 2)
+    assert (await gateway.call("k4", 42)).code == "upstream_busy"
+    release.set()
+    await gateway.gate.drained(5)
+    assert (await gateway.call("k4", 42)).status == 201
 
 
 async def test_what_is_redacted_is_not_kept_and_the_replay_says_so(

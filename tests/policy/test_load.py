@@ -29,6 +29,7 @@ from fencegate.policy import (
     check,
     load,
 )
+from tests.gateway.peers import CERTIFICATE
 
 EXAMPLES = Path(__file__).parents[2] / "policies"
 UPSTREAM = """\
@@ -674,3 +675,33 @@ def test_broken_gateway_file_does_not_hide_or_invent_other_errors(tmp_path: Path
         ("gateway.yaml:1:20", "`entity`: must be a text; put it in quotes"),
         ("payments.yaml:6:27", "the environment variable KEY is not set"),
     ]
+
+
+# --- TLS -----------------------------------------------------------------------------------
+
+
+def with_tls(folder: Path, tls: str) -> str:
+    secure = UPSTREAM.replace("http://", "https://")
+    return f"{secure}  tls: {{{tls.format(folder=folder)}}}\n{CHARGES}"
+
+
+def test_another_certificate_under_the_same_name_is_another_policy(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(CERTIFICATE)
+    text = with_tls(tmp_path, "ca: {folder}/ca.pem")
+    before = written(tmp_path, payments=text)
+    assert written(tmp_path, payments=text) == before
+    (tmp_path / "ca.pem").write_text(f"renewed\n{CERTIFICATE}")
+    assert written(tmp_path, payments=text) != before
+
+
+@pytest.mark.parametrize(
+    ("tls", "wrong"),
+    [
+        ("ca: {folder}/none.pem", "No such file or directory"),
+        ("ca: {folder}/payments.yaml", "the files cannot be used"),
+        ("key: {folder}/key.pem", "`key` stands alone"),
+    ],
+)
+def test_files_that_cannot_be_used_for_tls_are_said(tmp_path: Path, tls: str, wrong: str) -> None:
+    ((_, said, _),) = problems(tmp_path, payments=with_tls(tmp_path, tls))
+    assert wrong in said
