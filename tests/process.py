@@ -64,6 +64,10 @@ class Process:
 
     def terminate(self) -> int:
         self.send(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """The exit status, once it has ended."""
         return self._process.wait(DEADLINE)
 
     def kill(self) -> None:

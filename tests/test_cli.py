@@ -29,6 +29,7 @@ def folder(tmp_path: Path) -> Path:
     policies = tmp_path / "policies"
     policies.mkdir()
     (policies / "crm.yaml").write_text(POLICY)
+    (policies / "gateway.yaml").write_text("callers: off\ngateway: {drain_delay: 0s}\n")
     return tmp_path
 
 

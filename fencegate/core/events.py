@@ -129,6 +129,15 @@ class ReloadRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayDraining:
+    """The gateway goes away: in `delay` seconds it takes no more calls, and what is under way then
+    may take `timeout` seconds."""
+
+    delay: float
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayStopped:
     """All that was under way has ended, but for `unsettled` outcomes that were not recorded."""
 
@@ -147,5 +156,6 @@ Event = (
     | PolicyWarned
     | PoliciesReloaded
     | ReloadRefused
+    | GatewayDraining
     | GatewayStopped
 )

@@ -35,8 +35,15 @@ class App:
     """The ASGI callable. `intake` may be exchanged for another: a request keeps the one it began
     with. `via` is this gateway's name in `Via`, by which it knows its own requests."""
 
-    def __init__(self, gate: Gate, intake: Intake, via: bytes) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        intake: Intake,
+        via: bytes,
+        why_not_ready: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._gate = gate
+        self._why_not_ready = why_not_ready
         self.intake = intake
         self._via = via
 
@@ -89,7 +96,7 @@ class App:
         if path == OWN + b"livez" and incoming.method == "GET":
             return _json({"live": True})
         if path == OWN + b"readyz" and incoming.method == "GET":
-            return _json({"ready": True, "ledger": self._gate.ledger.id})
+            return self._ready()
         if path.startswith(ENTITIES) and path.endswith(b"/fence") and incoming.method == "PUT":
             entity = path[len(ENTITIES) : -len(b"/fence")]
             return await announce(self._gate, self.intake.policies, incoming, entity, ref)
@@ -98,6 +105,13 @@ class App:
             return page
         problem = unread(Reason.NO_ROUTE, "The gateway has no such path.", ref, status=404)
         return of_problem(problem)
+
+    def _ready(self) -> Reply:
+        """Whoever spreads traffic asks this."""
+        why, ledger = self._why_not_ready(), self._gate.ledger.id
+        if why is None:
+            return _json({"ready": True, "ledger": ledger})
+        return _json({"ready": False, "ledger": ledger, "why": why}, status=503)
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -155,9 +169,9 @@ def _ended(order: Order, reply: Reply, seconds: float) -> CallEnded:
     )
 
 
-def _json(said: dict[str, Any]) -> Reply:
+def _json(said: dict[str, Any], status: int = 200) -> Reply:
     headers: Headers = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
-    return Reply(None, 200, headers, orjson.dumps(said))
+    return Reply(None, status, headers, orjson.dumps(said))
 
 
 def _problem_page(code: str) -> Reply | None:

@@ -25,14 +25,19 @@ from fencegate.ops.tally import Tally
 Reload = Callable[[Act], Awaitable[Any]]
 
 
-def admin_app(reload: Reload, tally: Tally, ledger_id: str) -> Starlette:
+def admin_app(
+    reload: Reload, tally: Tally, ledger_id: str, why_not_ready: Callable[[], str | None]
+) -> Starlette:
     """`reload` answers with a dataclass that has `why` where it was refused."""
 
     async def livez(request: Request) -> Response:
         return JSONResponse({"live": True})
 
     async def readyz(request: Request) -> Response:
-        return JSONResponse({"ready": True, "ledger": ledger_id})
+        why = why_not_ready()
+        if why is None:
+            return JSONResponse({"ready": True, "ledger": ledger_id})
+        return JSONResponse({"ready": False, "ledger": ledger_id, "why": why}, 503)
 
     async def do_reload(request: Request) -> Response:
         told = await reload(Act(f"admin port of process {os.getpid()}", "reload"))

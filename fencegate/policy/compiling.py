@@ -51,17 +51,16 @@ def compile_gateway(
     """What holds for all upstreams."""
     gateway, defaults = file.model.gateway, file.model.defaults
     secret, problems = _secret(file, defaults, ("defaults", "fence_secret"), outside)
-    for name in ("late_answer", "drain_delay"):
-        if name in gateway.model_fields_set:
-            loc: Loc = ("gateway", name)
-            wrong = not_built(name)
-            problems.append(file.problem(loc, wrong, example="", code=Code.NOT_BUILT, at_key=True))
+    if "late_answer" in gateway.model_fields_set:
+        wrong, loc = not_built("late_answer"), ("gateway", "late_answer")
+        problems.append(file.problem(loc, wrong, example="", code=Code.NOT_BUILT, at_key=True))
     settings = GatewaySettings(
         hold=gateway.hold,
         tombstone=gateway.tombstone,
         unmatched=gateway.unmatched,
         max_fence_lead=_lead(defaults),
         fold_case=gateway.fold == "case",
+        drain_delay=_seconds(gateway.drain_delay),
         drain_timeout=None if gateway.drain_timeout is None else _seconds(gateway.drain_timeout),
         fence_secret=secret,
     )

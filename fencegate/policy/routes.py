@@ -82,6 +82,7 @@ class GatewaySettings:
     unmatched: Unmatched
     max_fence_lead: FenceLead | None
     fold_case: bool = False
+    drain_delay: Seconds = 0.0
     drain_timeout: Seconds | None = None
     fence_secret: bytes | None = field(default=None, repr=False)
 

@@ -50,6 +50,7 @@ class Applied:
         self._gate = gate
         self._via = via
         self._legs = {upstream.name: Leg(_leg(upstream, via)) for upstream in policies.upstreams}
+        self._leaving: list[Leg] = []
 
     def intake(self) -> Intake:
         return Intake(self.policies, self._legs, self._gate.ids)
@@ -66,8 +67,14 @@ class Applied:
         }
         for leg in old.values():
             leg.close()
+        self._leaving = [leg for leg in (*self._leaving, *old.values()) if leg.busy]
         self.policies = policies
         self._gate.holds.every(policies.gateway.hold)
+
+    def interrupt(self) -> None:
+        """Give up what is under way; its outcomes are recorded as unknown."""
+        for leg in (*self._legs.values(), *self._leaving):
+            leg.interrupt()
 
     def close(self) -> None:
         for leg in self._legs.values():

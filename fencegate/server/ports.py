@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -19,46 +20,36 @@ class CannotListen(Exception):
 
 
 class Port(uvicorn.Server):
-    """uvicorn's sockets and protocol. Signals end the data port, without being raised once more;
-    `hangup` is called for SIGHUP. The admin port is told when to end."""
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        hangup: Callable[[], None] | None,
-        drain: Callable[[], float],
-    ) -> None:
-        super().__init__(config)
-        self._hangup = hangup
-        self._drain = drain
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.config.timeout_graceful_shutdown = int(self._drain()) + 1
-        await super().shutdown(sockets)
+    """uvicorn's sockets and protocol, which ends when it is told to and hears no signals."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        return nullcontext() if self._hangup is None else self._captured(self._hangup)
+        return nullcontext()
 
-    @contextmanager
-    def _captured(self, hangup: Callable[[], None]) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        loop.add_signal_handler(signal.SIGHUP, hangup)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                loop.remove_signal_handler(number)
+    def stop(self, within: float) -> None:
+        """Take no more connections, and wait so many seconds for those that are there."""
+        self.config.timeout_graceful_shutdown = math.ceil(within)
+        self.should_exit = True
+
+    def force(self) -> None:
+        """Wait no more."""
+        self.force_exit = True
 
 
-def data_port(app: Any, drain: Callable[[], float], hangup: Callable[[], None]) -> Port:
-    """Drained for as many seconds as `drain` says when it ends."""
-    return Port(config_of(app), hangup, drain)
+def port(app: Any) -> Port:
+    return Port(config_of(app))
 
 
-def admin_port(app: Any) -> Port:
-    return Port(config_of(app), None, lambda: 1.0)
+@contextmanager
+def signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
+    """Call these for signals, on the loop, while the block runs."""
+    loop = asyncio.get_running_loop()
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
 
 
 def config_of(app: Any) -> uvicorn.Config:

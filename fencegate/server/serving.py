@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from secrets import token_hex
+from typing import Any
 
 from fencegate.config import Settings
 from fencegate.core.attempts import AttemptIds
@@ -22,7 +24,9 @@ from fencegate.ops.admin import admin_app
 from fencegate.ops.tally import Tally
 from fencegate.policy import Checked, Outside, Policies, PolicyError, check, identities
 from fencegate.server.applied import Applied, Reloading, changed_identity, warn
-from fencegate.server.ports import address_of, admin_port, data_port, listening
+from fencegate.server.draining import Draining
+from fencegate.server.ports import address_of, listening, port, signals
+from fencegate.server.readiness import Readiness
 
 SWEEP_EVERY = 5.0  # seconds between two looks for what time has ended; the truth needs none
 SWEEP_STEP = 200  # records a step, so that a call waits for at most one short step
@@ -80,37 +84,57 @@ async def _serve(
     gate = Gate(ledger, holds, AttemptIds(token_hex(8)), tally)
     via = f"fencegate-{ledger.id[:12]}".encode()
     applied = Applied(policies, gate, via)
-    app = App(gate, applied.intake(), via)
+    readiness = Readiness(ledger, tally)
+    app = App(gate, applied.intake(), via, readiness.why_not)
     reloading = Reloading(settings.policies, outside, ledger, applied, app, tally)
+    draining = Draining(readiness, applied, tally)
+    data_port = port(app)
+    draining.stop, draining.force = data_port.stop, data_port.force
+    admin_port = port(admin_app(reloading.reload, tally, ledger.id, readiness.why_not))
 
     def hangup() -> None:
         gate.start(reloading.reload(Act(f"process {os.getpid()}", "SIGHUP")))
 
-    beside = [asyncio.create_task(holds.run()), asyncio.create_task(_sweep(ledger, tally))]
-    admin_server = None
-    if admin is not None:
-        admin_server = admin_port(admin_app(reloading.reload, tally, ledger.id))
-        beside.append(asyncio.create_task(admin_server.serve(sockets=[admin])))
-    emit(
-        GatewayStarted(
-            ledger=ledger.id,
-            upstreams=len(policies.upstreams),
-            routes=len(policies.routes),
-            listen=address_of(data),
-            admin=None if admin is None else address_of(admin),
-        )
-    )
-    warn(checked, emit)
-    await data_port(app, lambda: applied.drain, hangup).serve(sockets=[data])
-
-    unsettled = await gate.drained(applied.drain)
-    if admin_server is not None:
-        admin_server.should_exit = True
-        await beside.pop()
-    for task in beside:
-        task.cancel()
+    handlers = {
+        signal.SIGTERM: lambda: draining.begin(delayed=True),
+        signal.SIGINT: lambda: draining.begin(delayed=False),
+        signal.SIGHUP: hangup,
+    }
+    beside = [holds.run(), readiness.run(), _sweep(ledger, tally)]
+    with _beside(*beside), signals(handlers):
+        admin_task = admin and asyncio.create_task(admin_port.serve(sockets=[admin]))
+        emit(_started(ledger, policies, data, admin))
+        warn(checked, emit)
+        await data_port.serve(sockets=[data])
+        unsettled = await gate.drained(draining.left())
+        if admin_task:
+            admin_port.stop(within=1)
+            await admin_task
     applied.close()
     emit(GatewayStopped(unsettled))
+
+
+@contextmanager
+def _beside(*work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Work that goes on for as long as the block runs."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _started(
+    ledger: Ledger, policies: Policies, data: socket.socket, admin: socket.socket | None
+) -> GatewayStarted:
+    return GatewayStarted(
+        ledger=ledger.id,
+        upstreams=len(policies.upstreams),
+        routes=len(policies.routes),
+        listen=address_of(data),
+        admin=None if admin is None else address_of(admin),
+    )
 
 
 async def _sweep(ledger: Ledger, emit: Callable[[Event], None]) -> None:

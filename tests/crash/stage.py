@@ -35,6 +35,7 @@ GATEWAY = """\
 callers: off
 gateway:
   hold: {hold}
+  drain_delay: 0s
   tombstone: {tombstone}
 defaults:
   timeout: 2s

@@ -47,7 +47,7 @@ def double() -> Iterator[Double]:
 def policies(tmp_path: Path, double: Double) -> Path:
     folder = tmp_path / "policies"
     folder.mkdir()
-    (folder / "gateway.yaml").write_text("callers: off\n")
+    (folder / "gateway.yaml").write_text("callers: off\ngateway: {drain_delay: 0s}\n")
     write(folder, double)
     return folder
 
@@ -158,7 +158,7 @@ async def test_another_identity_is_refused_while_an_outcome_is_unknown(
     assert gateway.terminate() == 0
 
     again = Process(policies, tmp_path)
-    assert again._process.wait(20) == 1
+    assert again.wait() == 1
     assert "--accept-identity-change" in again.log
     with served(policies, tmp_path, "--accept-identity-change") as accepted:
         assert (await call(accepted)).code == "key_reused"  # another entity under the same key
@@ -250,5 +250,5 @@ def test_the_admin_port_is_for_this_machine_only(
     policies: Path, tmp_path: Path, address: str
 ) -> None:
     process = Process(policies, tmp_path, "--admin", address)
-    assert process._process.wait(20) == 2
+    assert process.wait() == 2
     assert "127.0.0.1:PORT" in process.log or "expected HOST:PORT" in process.log

@@ -46,6 +46,11 @@ class Connection(asyncio.Protocol):
         limit = reuse_within if said is None else min(reuse_within, said)
         return not self.closing and self._loop.time() - self.idle_since < limit
 
+    def interrupt(self) -> None:
+        """Give the exchange up: it was sent, and its end will not be known."""
+        self._end(_unknown(Doubt.INTERRUPTED))
+        self.close()
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()

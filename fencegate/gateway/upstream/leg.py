@@ -55,6 +55,7 @@ class Leg:
     def __init__(self, settings: LegSettings) -> None:
         self._settings = settings
         self._closed = False
+        self._busy: set[Connection] = set()
         self._idle: deque[Connection] = deque()
 
     async def forward(
@@ -68,7 +69,11 @@ class Leg:
             self._keep(connection)
             return NotSent(Unsent.HOLD_BAD)
         connection.write(outgoing.method, head, outgoing.body, outgoing.timeout)
-        ended = await connection.ended()
+        self._busy.add(connection)
+        try:
+            ended = await connection.ended()
+        finally:
+            self._busy.discard(connection)
         if connection.reusable:
             self._keep(connection)
         else:
@@ -80,6 +85,15 @@ class Leg:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._busy)
+
+    def interrupt(self) -> None:
+        """Give up all exchanges under way: their outcomes are unknown."""
+        for connection in list(self._busy):
+            connection.interrupt()
 
     def _head(self, outgoing: Outgoing) -> bytes:
         settings = self._settings
