@@ -7,8 +7,9 @@ no longer finds the records that were made before, and would send once more what
     refused    if an upstream with a changed item has open or unknown records, unless accepted
     adopted    else: what is wanted replaces all that is kept
 
-What is only wanted is no change: no record was made under it. An item that says that its route
-observes is none either. When one of these goes, its route begins to enforce: it starts from the
+What is only wanted is no change: no record was made under it. A token that is gone is none, but
+one that shows another caller than before is. An item that says that its route observes is none
+either. When one of these goes, its route begins to enforce: it starts from the
 high water that was observed.
 """
 
@@ -23,6 +24,7 @@ Identities = Mapping[str, Mapping[str, str]]
 """Per upstream: the name of an item, such as `caller billing`, and how it is read."""
 
 OBSERVE = "observe "  # begins the name of an item: this route observes only
+TOKEN = "token "  # begins the name of an item: whom this token shows
 OBSERVED = "observe:"  # begins the domain of what is only observed
 
 
@@ -79,7 +81,8 @@ def _changed(stored: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str,
     return tuple(
         item
         for item, reading in sorted(stored.items())
-        if not item.startswith(OBSERVE) and wanted.get(item) != reading
+        if not item.startswith(OBSERVE)
+        and wanted.get(item, reading if item.startswith(TOKEN) else None) != reading
     )
 
 

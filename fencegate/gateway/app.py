@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -33,19 +35,19 @@ BODILESS = frozenset({204, 304})
 
 class App:
     """The ASGI callable. `intake` may be exchanged for another: a request keeps the one it began
-    with. `via` is this gateway's name in `Via`, by which it knows its own requests."""
+    with."""
 
     def __init__(
         self,
         gate: Gate,
         intake: Intake,
-        via: bytes,
         why_not_ready: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._gate = gate
         self._why_not_ready = why_not_ready
         self.intake = intake
-        self._via = via
+        self._steady = asyncio.Event()
+        self._steady.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,9 +64,7 @@ class App:
         if incoming.target.startswith(OWN):
             ref = self._gate.ids()
             return await self._own(incoming, ref), ref
-        if fault := self._not_forwarded(incoming):
-            return self._unread(fault)
-        match await self.intake.read(incoming):
+        match await self._read(incoming):
             case Problem() as problem:
                 return self._unread(problem)
             case Unguarded() as unguarded:
@@ -76,18 +76,28 @@ class App:
                 self._gate.emit(_ended(order, reply, time.monotonic() - began))
                 return reply, order.ref
 
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """No call that has been read goes on to the ledger while the policies change."""
+        self._steady.clear()
+        try:
+            yield
+        finally:
+            self._steady.set()
+
+    async def _read(self, incoming: Incoming) -> Order | Unguarded | Problem:
+        """By the policies that hold when the body is there: an upload may have outlived older
+        ones, and nothing may be recorded by their reading."""
+        while True:
+            intake = self.intake
+            read = await intake.read(incoming)
+            await self._steady.wait()
+            if self.intake is intake:
+                return read
+
     def _unread(self, problem: Problem) -> tuple[Reply, str]:
         self._gate.emit(CallUnread(problem.ref, problem.status, problem.reason.value))
         return of_problem(problem), problem.ref
-
-    def _not_forwarded(self, incoming: Incoming) -> Problem | None:
-        """What no route can allow."""
-        if incoming.method in ("CONNECT", "TRACE"):
-            seen = f"The method is {incoming.method}."
-            return unread(Reason.METHOD_REFUSED, seen, self._gate.ids())
-        if any(self._via in value for value in incoming.lines(b"via")):
-            return unread(Reason.LOOP, "Via names this gateway.", self._gate.ids())
-        return None
 
     # --- our own paths ---------------------------------------------------------------------
 

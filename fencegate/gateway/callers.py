@@ -40,3 +40,10 @@ def who(callers: Callers | None, headers: Headers) -> Shown | None:
             return None
     caller = callers.who(token.strip(b" "))
     return None if caller is None else Shown(caller, field)
+
+
+def without_known_tokens(callers: Callers | None, headers: Headers) -> Headers:
+    """The headers of somebody unknown: a token that is ours stays here, wherever it was shown."""
+    if callers is None:
+        return headers
+    return tuple(h for h in headers if who(callers, (h,)) is None)

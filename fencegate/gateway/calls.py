@@ -76,9 +76,7 @@ def read_call(
 def _entity(route: Route, seen: Seen, gateway: GatewaySettings, ref: str) -> EntityId | Problem:
     name: str | Absent | Malformed = Absent()
     if route.entity is not None:
-        name = route.entity.read(seen)
-    if isinstance(name, str) and gateway.fold_case:
-        name = spell_entity(name.casefold())
+        name = route.entity.read(seen, fold=gateway.fold_case)
     if isinstance(name, Malformed):
         return _unread(Reason.ENTITY_UNRESOLVED, f"{name.expected}.", route, seen, ref)
     if route.guard is Guard.KEY_ONLY:

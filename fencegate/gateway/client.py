@@ -17,9 +17,13 @@ class Client:
     def __init__(self, receive: Receive, declared_length: int | None) -> None:
         self._receive = receive
         self._declared_length = declared_length
+        self._body: bytes | None = None
 
     async def read_body(self, limit: int) -> bytes | None:
-        """The whole body; None as soon as it is known to be larger than `limit` bytes."""
+        """The whole body; None as soon as it is known to be larger than `limit` bytes. It may be
+        asked for again once it is there."""
+        if self._body is not None:
+            return self._body if len(self._body) <= limit else None
         if self._declared_length is not None and self._declared_length > limit:
             return None
         pieces: list[bytes] = []
@@ -34,7 +38,8 @@ class Client:
                 return None
             pieces.append(piece)
             if not message.get("more_body", False):
-                return b"".join(pieces)
+                self._body = b"".join(pieces)
+                return self._body
 
     async def left(self) -> None:
         """Ends when the client hangs up. Only after its body was read."""

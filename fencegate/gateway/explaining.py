@@ -67,7 +67,10 @@ async def explain(
         """Nobody hangs up."""
 
     legs = {upstream.name: _leg(upstream) for upstream in policies.upstreams}
-    intake = Intake(policies, legs, AttemptIds("explain"))
+    if target.startswith(b"/_fencegate/"):
+        return Explained("passed", detail="This path is the gateway's own; no upstream is asked.")
+    via = f"fencegate-{ledger.id[:12]}".encode()
+    intake = Intake(policies, legs, AttemptIds("explain"), via)
     match await intake.read(Incoming(method, target, headers, read_body, left)):
         case Problem() as problem:
             return _refused(_placed(policies.find(method, target)), problem)
@@ -121,9 +124,9 @@ async def _of_order(ledger: Ledger, order: Order) -> Explained:
     while True:
         decision = await ledger.preview(order.call, order.terms)
         match decision:
-            case Wait(on=on):
+            case Wait(on=on) as wait:
                 waits.append((on.value, _allowed(order, on)))
-                order = order.asked_anew(_over(order.call.asked, on))
+                order = order.asked_anew(_over(order.call.asked, wait))
             case Compare(scheme=scheme):
                 order = order.with_print(order.print_under(scheme))
             case Probe():
@@ -156,10 +159,12 @@ def _refused(explained: Explained, problem: Problem) -> Explained:
     )
 
 
-def _over(asked: Asked, on: WaitFor) -> Asked:
-    if on is WaitFor.KEY:
-        return replace(asked, waited=True, duplicate_wait_over=True)
-    return replace(asked, waited=True, predecessor_wait_over=True)
+def _over(asked: Asked, wait: Wait) -> Asked:
+    """What was asked, once this wait is over and nothing has changed."""
+    asked = replace(asked, waited=True, found=wait.found)
+    if wait.on is WaitFor.KEY:
+        return replace(asked, duplicate_wait_over=True)
+    return replace(asked, predecessor_wait_over=True)
 
 
 def _allowed(order: Order, on: WaitFor) -> float:

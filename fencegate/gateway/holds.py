@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from fencegate.core.events import Event, HoldLost, LedgerFailed
@@ -54,14 +54,16 @@ class Holds:
         clock: Callable[[], float] = boottime,
     ) -> None:
         self._ledger = ledger
+        self._sooner = asyncio.Event()
         self.every(hold)
         self._emit = emit
         self.clock = clock
         self._kept: dict[AttemptId, Hold] = {}
 
     def every(self, hold: Micros) -> None:
-        """Renew often enough for holds of this length, from the next renewal on."""
+        """Renew often enough for holds of this length, beginning now."""
         self._every = hold / SECOND / RENEWALS_PER_HOLD
+        self._sooner.set()
 
     def of(self, go: Go, asked_at: float) -> Hold:
         """The local hold of an admission that was sent at `asked_at`."""
@@ -81,7 +83,10 @@ class Holds:
     async def run(self) -> None:
         """Renew for ever; the owner of the task cancels it."""
         while True:
-            await asyncio.sleep(self._every)
+            self._sooner.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._every):
+                    await self._sooner.wait()
             if self._kept:
                 await self.renew()
 

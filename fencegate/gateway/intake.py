@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from fencegate.core.attempts import AttemptIds
 from fencegate.core.outcomes import Headers
 from fencegate.core.reasons import Reason
-from fencegate.gateway.callers import Shown, who
+from fencegate.gateway.callers import Shown, who, without_known_tokens
 from fencegate.gateway.calls import read_call
 from fencegate.gateway.order import Order, observed
 from fencegate.gateway.outgoing import forwarded_headers
 from fencegate.gateway.problems import Problem, unread
-from fencegate.gateway.protected import framing_fault
+from fencegate.gateway.protected import framing_fault, override_fault
 from fencegate.gateway.upstream import Leg, Outgoing
 from fencegate.policy import (
+    Finding,
     Found,
     Guard,
     Mode,
@@ -78,7 +79,11 @@ class _Way:
 class Intake:
     """Reads requests by the policies."""
 
-    def __init__(self, policies: Policies, legs: dict[str, Leg], ids: AttemptIds) -> None:
+    def __init__(
+        self, policies: Policies, legs: dict[str, Leg], ids: AttemptIds, via: bytes
+    ) -> None:
+        """`via` is this gateway's name in `Via`, by which it knows its own requests."""
+        self._via = via
         self.policies = policies
         self.legs = legs
         self._ids = ids
@@ -89,12 +94,15 @@ class Intake:
         Raises `ClientDisconnect` from `read_body` when the client leaves before its body is read.
         """
         ref = self._ids()
-        match self.policies.find(incoming.method, incoming.target):
+        if refused := self._never_forwarded(incoming, ref):
+            return refused
+        finding = self.policies.find(incoming.method, incoming.target)
+        match finding:
             case Found(route=route, upstream_target=target) if route.guard is Guard.NONE:
                 return await self._unguarded(incoming, _way_of(route, target), ref)
             case Passed() as passed:
                 return await self._unguarded(incoming, _way(passed), ref)
-            case _ if fault := framing_fault(incoming.headers):
+            case _ if fault := framing_fault(incoming.headers, _fields(finding)):
                 return unread(Reason.FRAMING, fault, ref)
             case Found() as found:
                 return await self._guarded(incoming, found, ref)
@@ -108,6 +116,14 @@ class Intake:
         if passed is None:
             return refused
         return await self._unguarded(incoming, _way(passed), ref, would=refused)
+
+    def _never_forwarded(self, incoming: Incoming, ref: str) -> Problem | None:
+        """What no route can allow."""
+        if incoming.method in ("CONNECT", "TRACE"):
+            return unread(Reason.METHOD_REFUSED, f"The method is {incoming.method}.", ref)
+        if any(self._via in value for value in incoming.lines(b"via")):
+            return unread(Reason.LOOP, "Via names this gateway.", ref)
+        return None
 
     async def _guarded(
         self, incoming: Incoming, found: Found, ref: str
@@ -130,9 +146,9 @@ class Intake:
                 return read
             return self._passed(incoming, body, _way_of(route, target), shown, read, ref)
         key = read.call.key if route.guard.asks_key else None
-        headers = forwarded_headers(
-            incoming.headers, route.upstream, shown, key, made=route.key is not None
-        )
+        if route.mode is Mode.OBSERVE:
+            key = None  # what an enforcing gateway would add is not added
+        headers = forwarded_headers(incoming.headers, route.upstream, shown, key)
         order = Order(
             call=read.call,
             terms=route.terms,
@@ -145,7 +161,7 @@ class Intake:
             left=incoming.left,
         )
         if route.mode is Mode.OBSERVE:
-            return observed(order, shown.without_token(incoming.headers))
+            return observed(order)
         return order
 
     # --- what no guard is asked of ---------------------------------------------------------
@@ -153,6 +169,8 @@ class Intake:
     async def _unguarded(
         self, incoming: Incoming, way: _Way, ref: str, *, would: Problem | None = None
     ) -> Unguarded | Problem:
+        if way.upstream.guarded and (fault := override_fault(incoming.headers)):
+            return unread(Reason.FRAMING, fault, ref)
         shown = who(self.policies.callers, incoming.headers)
         if shown is None and way.mode is Mode.ENFORCE:
             return _unknown(ref)
@@ -173,17 +191,20 @@ class Intake:
         ref: str,
     ) -> Unguarded:
         """Whoever is not known goes upstream as he came, without the credentials that are ours."""
-        headers = incoming.headers
-        if shown is not None and way.mode is Mode.ENFORCE:
-            headers = forwarded_headers(headers, way.upstream, shown, None, made=False)
-        elif shown is not None:
-            headers = shown.without_token(headers)
+        if shown is not None:
+            headers = forwarded_headers(incoming.headers, way.upstream, shown, None)
+        else:
+            headers = without_known_tokens(self.policies.callers, incoming.headers)
         outgoing = Outgoing(
             incoming.method, way.target, headers, body, way.connect_timeout, way.timeout
         )
         outgoing = replace(outgoing, inject=shown is not None)
         leg, name = self.legs[way.upstream.name], way.upstream.name
         return Unguarded(outgoing, leg, ref, name, way.route, would)
+
+
+def _fields(finding: Finding) -> frozenset[bytes]:
+    return finding.route.fields if isinstance(finding, Found) else frozenset()
 
 
 def _way(passed: Passed) -> _Way:

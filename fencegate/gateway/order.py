@@ -9,7 +9,6 @@ from fencegate.core.attempts import AttemptIds
 from fencegate.core.fingerprint import Fingerprint, Scheme
 from fencegate.core.identity import OBSERVED
 from fencegate.core.model import Asked, Call, EntityId, Terms
-from fencegate.core.outcomes import Headers
 from fencegate.gateway.upstream import Leg, Outgoing
 from fencegate.policy import Guard, Mode, Route
 
@@ -63,9 +62,9 @@ class Order:
         return replace(self, call=replace(self.call, attempt=ids(), asked=asked))
 
 
-def observed(order: Order, headers: Headers) -> Order:
+def observed(order: Order) -> Order:
     """The order as one that is only watched: judged against rows of its own, which no enforced
-    call ever sees, and forwarded with the headers that came. It never waits."""
+    call ever sees. It never waits."""
     call, entity = order.call, order.call.entity
     shadow = replace(
         call,
@@ -73,4 +72,4 @@ def observed(order: Order, headers: Headers) -> Order:
         entity=EntityId(OBSERVED + entity.domain, entity.name),
         asked=Asked(duplicate_wait_over=True, predecessor_wait_over=True, probed=True),
     )
-    return replace(order, call=shadow, outgoing=replace(order.outgoing, headers=headers))
+    return replace(order, call=shadow)

@@ -9,40 +9,47 @@ from fencegate.core.bodies import framed
 from fencegate.core.outcomes import Headers
 from fencegate.core.reading import read_key
 from fencegate.gateway.callers import Shown
-from fencegate.gateway.protected import KEY, PROOF
+from fencegate.gateway.protected import KEY, PROOF, plain
 from fencegate.policy import Upstream
 
 KEY_NAME = b"Idempotency-Key"
 
 
 def forwarded_headers(
-    headers: Headers, upstream: Upstream, shown: Shown, key: str | None, *, made: bool
+    headers: Headers, upstream: Upstream, shown: Shown, key: str | None
 ) -> Headers:
-    """The headers for the upstream. `made`: the key is not as it stands in Idempotency-Key."""
-    plain = tuple(h for h in shown.without_token(headers) if h[0].lower() != PROOF)
-    received = [value for name, value in plain if name.lower() == KEY]
-    name = upstream.key_header or KEY_NAME
+    """The headers for the upstream; `key` is None where none was asked for.
+
+    An upstream that knows keys gets ours in one spelling, whichever the caller chose. Where callers
+    are known nothing goes out under a name of a key but a digest of caller and key: what one caller
+    sends can never be what another's key has become.
+    """
+    kept = tuple(h for h in shown.without_token(headers) if h[0].lower() != PROOF)
+    name = upstream.key_header
     if shown.caller is None:
-        as_received = not made and name.lower() == KEY
-        if key is None or upstream.key_header is None or as_received:
-            return plain
-        return _with(plain, name, _as_string(key), without={name.lower()})
-    if key is None and not received:
-        return plain
-    if upstream.key_header is None and not received:
-        return plain
-    text = b",".join(received) if key is None else key.encode()
-    return _with(plain, name, key_of_caller(shown.caller, text), without={KEY, name.lower()})
+        if key is None or name is None:
+            return kept
+        return (*_without(kept, {name.lower()}), (name, _as_string(key)))
+    names = {KEY, (name or KEY_NAME).lower()}
+    received = [header for header in kept if plain(header[0].lower()) in map(plain, names)]
+    if key is None or (name is None and not received):
+        return tuple(
+            (field, key_of_caller(shown.caller, value))
+            if (field, value) in received
+            else (field, value)
+            for field, value in kept
+        )
+    digest = key_of_caller(shown.caller, key.encode())
+    return (*_without(kept, names), (name or KEY_NAME, digest))
 
 
 def key_of_caller(caller: str, key: bytes) -> bytes:
-    """What an upstream knows a caller's key by: two callers never meet in its memory."""
+    """What an upstream knows a caller's key by."""
     return sha256(framed(b"fencegate key 1", caller.encode(), key)).hexdigest().encode()
 
 
-def _with(headers: Headers, name: bytes, value: bytes, *, without: set[bytes]) -> Headers:
-    kept = tuple(header for header in headers if header[0].lower() not in without)
-    return (*kept, (name, value))
+def _without(headers: Headers, names: set[bytes]) -> Headers:
+    return tuple(header for header in headers if header[0].lower() not in names)
 
 
 def _as_string(key: str) -> bytes:

@@ -27,24 +27,33 @@ OVERRIDES = frozenset(
 )
 
 
-def framing_fault(headers: Headers) -> str | None:
-    """What makes a guarded request ambiguous, in words; None if nothing does."""
-    listed = nominated(headers) & PROTECTED
+def framing_fault(headers: Headers, also: frozenset[bytes] = frozenset()) -> str | None:
+    """What makes a guarded request ambiguous, in words; None if nothing does. `also`: further
+    fields that decide about the call, because its route reads them."""
+    deciding = PROTECTED | also
+    listed = nominated(headers) & deciding
     if listed:
         return f"Connection lists {min(listed).decode()}."
+    spelt = {plain(name): name for name in deciding}
     seen: set[bytes] = set()
     for name, _ in headers:
         name = name.lower()
-        plain = _plain(name)
-        if plain in PROTECTED and name != plain:
-            return f"A field is named like {plain.decode()}, spelt another way."
-        if plain in OVERRIDES:
-            return f"{plain.decode()} would change what the request is."
+        meant = spelt.get(plain(name))
+        if meant is not None and name != meant:
+            return f"A field is named like {meant.decode()}, spelt another way."
         if name in PROTECTED and name in seen and name not in (FENCE, KEY):
             return f"{name.decode()} is sent more than once."
         seen.add(name)
-    return None
+    return override_fault(headers)
 
 
-def _plain(name: bytes) -> bytes:
-    return bytes(c if 48 <= c <= 57 or 97 <= c <= 122 else 45 for c in name)
+def override_fault(headers: Headers) -> str | None:
+    """What would make of a request another one at a receiver that minds it."""
+    found = next((plain(name) for name, _ in headers if plain(name) in OVERRIDES), None)
+    return f"{found.decode()} would change what the request is." if found else None
+
+
+def plain(name: bytes) -> bytes:
+    """A field's name as those receivers know it that fold case and all but letters and digits."""
+    folded = name.lower()
+    return bytes(c if 48 <= c <= 57 or 97 <= c <= 122 else 45 for c in folded)

@@ -36,6 +36,7 @@ from fencegate.policy.routes import (
 from fencegate.policy.sources import Absent, Seen
 from fencegate.policy.templates import Reading, Template
 from fencegate.policy.tls import Tls
+from fencegate.policy.units import duration
 
 __all__ = [
     "CODES",
@@ -69,6 +70,7 @@ __all__ = [
     "Upstream",
     "as_json",
     "check",
+    "duration",
     "identities",
     "load",
 ]

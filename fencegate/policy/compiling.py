@@ -122,8 +122,15 @@ def compile_upstream(
         pool=section.pool,
         tls=tls,
         mode=settings.mode or gateway.model.gateway.mode,
+        guarded=_is_guarded(file, gateway),
     )
     return upstream, problems
+
+
+def _is_guarded(file: Fitted[UpstreamFile], gateway: Fitted[GatewayFile]) -> bool:
+    levels = [Levels(gateway, file, number) for number in range(len(file.model.routes))]
+    guards = (_guards(level.section.match, level.settings().guard) for level in levels)
+    return any(guard is not Guard.NONE for halves in guards for guard, _ in halves)
 
 
 def _headers(file: Fitted[UpstreamFile], outside: Outside) -> tuple[HeaderLines, list[Problem]]:
@@ -223,6 +230,7 @@ def compile_route(levels: Levels, made: Made) -> tuple[list[Route], list[Problem
         limit=_limit(levels, settings, upstream),
         mode=settings.mode or gateway.mode,
         fence_secret=secret,
+        fields=frozenset(_fields(settings, upstream)),
     )
     return [_half(whole, guard, pattern) for guard, pattern in guards], problems + wrong
 
@@ -312,6 +320,17 @@ def _taken(settings: RouteSettings, match: Pattern, upstream: Upstream) -> Itera
         elif hole.source is Source.PATH and hole.name in match.names:
             mounted = upstream.mount.rstrip("/").count("/")
             yield f"path:{mounted + match.parts.index(Capture(hole.name))}"
+
+
+def _fields(settings: RouteSettings, upstream: Upstream) -> Iterator[bytes]:
+    """What must reach the upstream as we have read it."""
+    for reading in (settings.entity, settings.fence, settings.key):
+        holes = (hole for t in (reading.templates if reading else ()) for hole in t.placeholders)
+        yield from (hole.name.encode() for hole in holes if hole.source is Source.HEADER)
+    yield from (name.encode() for name in settings.fingerprint.headers)
+    yield from (name.encode() for name in PROFILES[upstream.kind].fingerprint_headers)
+    if upstream.key_header is not None:
+        yield upstream.key_header.lower()
 
 
 def _probe(section: ProbeSection) -> Probe:

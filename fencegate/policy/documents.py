@@ -110,6 +110,8 @@ class Document:
         )
         said = _shortened(without_secrets(wrong, written if is_secret(loc) else None))
         line, caret = self.source.shown(place.line, place.column)
+        if line is not None and is_secret(loc):
+            line = without_secrets(line, written)
         return Problem(place, said, example, code, hint, line, caret)
 
     def without(self, lost: Set[Loc]) -> Document:
@@ -251,6 +253,8 @@ class _Reading:
             case Alias():
                 wrong = "`*` refers to another place; write the value out"
                 return self._spoilt(loc, wrong, _STARRED)
+            case Scalar() if not _is_text(node.text):
+                return self._spoilt(loc, _NO_TEXT, QUOTED)
             case _ if node.tag is not None:
                 return self._spoilt(loc, _NO_TAGS, _TAGGED)
             case Table() if _is_template(node):
@@ -313,6 +317,14 @@ class _Reading:
 _NO_TAGS = "a value that begins with ! must be quoted; policies have no tags"
 _TAGGED = "entity: '!charges'"
 _STARRED = "match: '* /v1/**'    # quoted, it begins with a plain *"
+
+
+_NO_TEXT = "the value holds half of a character (a lone surrogate), which no text has"
+
+
+def _is_text(value: str) -> bool:
+    """Escapes of YAML can spell what cannot be sent or stored."""
+    return not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _is_template(table: Table) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fencegate.core.identity import OBSERVE, Identities
+from fencegate.core.identity import OBSERVE, TOKEN, Identities
 from fencegate.policy.domains import FromHeader
-from fencegate.policy.routes import Guard, Mode, Policies, Route
+from fencegate.policy.routes import Guard, Mode, Policies, Route, Upstream
 
 SPELLING = 1  # of entities and keys; another number says that they are spelt in another way
 
@@ -18,7 +18,7 @@ SPELLING = 1  # of entities and keys; another number says that they are spelt in
 def identities(policies: Policies) -> Identities:
     """Of each upstream: its guarded routes, and the names of callers."""
     callers = dict(_callers(policies))
-    found = {upstream.name: dict(callers) for upstream in policies.upstreams}
+    found = {up.name: {**callers, **_of_upstream(up, policies)} for up in policies.upstreams}
     for upstream in policies.upstreams:
         guarded = [route for route in policies.routes if route.upstream is upstream]
         for number, route in enumerate(guarded):
@@ -39,6 +39,23 @@ def _callers(policies: Policies) -> Iterator[tuple[str, str]]:
         return
     for caller in policies.callers.all:
         yield f"caller {caller.name}", "known"
+        for digest in caller.digests:
+            yield f"{TOKEN}{digest.hex()[:16]}", caller.name
+
+
+def _of_upstream(upstream: Upstream, policies: Policies) -> dict[str, str]:
+    """Which targets are its own, and by what it knows a key that is sent again."""
+    prefix = upstream.mount.rstrip("/") + "/"
+    within = sorted(
+        other.mount
+        for other in policies.upstreams
+        if other is not upstream and other.mount.startswith(prefix)
+    )
+    key_header = (upstream.key_header or b"none").decode().lower()
+    return {
+        "mount": " but ".join([upstream.mount, *within]),
+        "upstream's key": f"{key_header}, {upstream.kind}",
+    }
 
 
 def _reading(route: Route, policies: Policies) -> str:

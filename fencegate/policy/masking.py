@@ -21,7 +21,7 @@ Loc = tuple[str | int, ...]
 def secrets_in(lines: Sequence[str]) -> list[list[Span]]:
     """What to hide in each line: spans in their order, none within another."""
     masking = _Masking()
-    return [_joined([*masking.line(line), *_in_urls(line)]) for line in lines]
+    return [_joined([*masking.line(line), *_in_urls(line), *_in_riddles(line)]) for line in lines]
 
 
 def is_secret(loc: Loc) -> bool:
@@ -64,7 +64,8 @@ def _texts(written: object) -> Iterator[str]:
 # --- names ---------------------------------------------------------------------------------
 
 _NAMED_SO = re.compile(
-    "secret|token|passw|credential|authorization|cookie|api[-_]?key|private[-_]?key", re.IGNORECASE
+    "secret|token|passw|credential|auth|bearer|hmac|cookie|api[-_]?key|private[-_]?key",
+    re.IGNORECASE,
 )
 # A header that has lost its way out of `headers`; settings have no capitals and no dashes.
 _LIKE_A_HEADER = re.compile("(?=.*[A-Z]).*-|x-")
@@ -256,6 +257,16 @@ def _in_urls(text: str) -> Iterator[Span]:
         for found in pattern.finditer(text):
             if _REFERENCE.sub("", found[1]).strip(":"):
                 yield found.span(1)
+
+
+# Keys in YAML's long form and names with escapes: what they say cannot be told line by line.
+_RIDDLE = re.compile(r"""[\s\ufeff]*(?:-\s+)*[?:](?=\s|$)|[^"]*"[^"]*\\[xuUN]""")
+
+
+def _in_riddles(line: str) -> Iterator[Span]:
+    if _RIDDLE.match(line) and (text := line.strip()):
+        start = line.index(text)
+        yield start, start + len(text)
 
 
 def _joined(spans: list[Span]) -> list[Span]:

@@ -93,7 +93,7 @@ class Upstream:
 
     `base_path` ends without a slash. Times and limit are for what is passed. `key_header` is
     where the upstream wants our key, None where it knows of none; `pool` is how many idle
-    connections are kept.
+    connections are kept. `guarded`: some route of it asks for something.
     """
 
     name: str
@@ -112,6 +112,7 @@ class Upstream:
     pool: int = 64
     tls: Tls = field(default_factory=Tls)
     mode: Mode = Mode.ENFORCE
+    guarded: bool = True
 
     @property
     def authority(self) -> str:
@@ -139,7 +140,8 @@ class Route:
     """One pattern and its settings, the nearest of each.
 
     A route whose guard asks for a fence has an entity. `fence` and `key` None: they are read from
-    their headers. `domain` is that of the issuer of its fences.
+    their headers. `domain` is that of the issuer of its fences. `fields` are the header fields that
+    decide about its calls, besides the gateway's own.
     """
 
     upstream: Upstream
@@ -165,6 +167,7 @@ class Route:
     limit: Limit | None = None
     mode: Mode = Mode.ENFORCE
     fence_secret: bytes | None = None
+    fields: frozenset[bytes] = frozenset()
 
     def __repr__(self) -> str:
         return f"Route({self.upstream.name}: {self.pattern.text}, guard {self.guard})"
@@ -255,6 +258,11 @@ class Policies:
         depths = sorted({prefix.count(b"/") for prefix in mounts}, reverse=True)
         object.__setattr__(self, "_mounts", mounts)
         object.__setattr__(self, "_depths", tuple(depths))
+
+    @property
+    def observes(self) -> bool:
+        """Does any route only observe?"""
+        return any(route.mode is Mode.OBSERVE for route in self.routes)
 
     def names_domain(self, domain: str) -> bool:
         """May a route read its fences in this domain? The one without a name always is there."""

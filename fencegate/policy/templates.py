@@ -40,15 +40,18 @@ class Template:
         """What the route's pattern must capture."""
         return frozenset(hole.name for hole in self.placeholders if hole.source is Source.PATH)
 
-    def render(self, seen: Seen) -> str | Absent | Malformed:
-        """What the template makes of a request, in its one spelling.
+    def render(self, seen: Seen, *, fold: bool = False) -> str | Absent | Malformed:
+        """What the template makes of a request, in its one spelling; without case, if `fold`.
 
         Absent if one of its values is. Malformed is a clause of its own: which value, or the
         whole template, is what.
         """
-        filled = self.literals[0]
-        for hole, after in zip(self.placeholders, self.literals[1:], strict=True):
+        literals = tuple(map(str.casefold, self.literals)) if fold else self.literals
+        filled = literals[0]
+        for hole, after in zip(self.placeholders, literals[1:], strict=True):
             value = hole.read(seen)
+            if isinstance(value, str) and fold:
+                value = value.casefold()
             if isinstance(value, Absent):
                 return value
             if isinstance(value, str) and self.whole is None:
@@ -96,11 +99,11 @@ class Reading:
     def sources(self) -> frozenset[Source]:
         return frozenset(hole.source for t in self.templates for hole in t.placeholders)
 
-    def read(self, seen: Seen) -> str | Absent | Malformed:
+    def read(self, seen: Seen, *, fold: bool = False) -> str | Absent | Malformed:
         """The value that all present templates agree on; Absent if none is present."""
         first: tuple[str, str] | None = None
         for template in self.templates:
-            value = template.render(seen)
+            value = template.render(seen, fold=fold)
             if isinstance(value, Absent):
                 continue
             if isinstance(value, Malformed):

@@ -53,22 +53,26 @@ class Applied:
         self._leaving: list[Leg] = []
 
     def intake(self) -> Intake:
-        return Intake(self.policies, self._legs, self._gate.ids)
+        return Intake(self.policies, self._legs, self._gate.ids, self._via)
 
-    def exchange(self, policies: Policies) -> None:
-        """Keep the legs of upstreams that are the same; the others end with their last call."""
+    def prepared(self, policies: Policies) -> dict[str, Leg]:
+        """The legs for other policies: those of upstreams that are the same are kept. Changes
+        nothing yet; OSError for files that cannot be used any more."""
         before = {upstream.name: upstream for upstream in self.policies.upstreams}
-        old = self._legs
-        self._legs = {
-            upstream.name: old.pop(upstream.name)
+        return {
+            upstream.name: self._legs[upstream.name]
             if upstream == before.get(upstream.name)
             else Leg(_leg(upstream, self._via))
             for upstream in policies.upstreams
         }
-        for leg in old.values():
+
+    def exchange(self, policies: Policies, legs: dict[str, Leg]) -> None:
+        """Other policies from now on; a leg that is not theirs ends with its last call."""
+        old = [leg for leg in self._legs.values() if leg not in legs.values()]
+        for leg in old:
             leg.close()
-        self._leaving = [leg for leg in (*self._leaving, *old.values()) if leg.busy]
-        self.policies = policies
+        self._leaving = [leg for leg in (*self._leaving, *old) if leg.busy]
+        self._legs, self.policies = legs, policies
         self._gate.holds.every(policies.gateway.hold)
 
     def interrupt(self) -> None:
@@ -113,24 +117,28 @@ class Reloading:
             checked = await asyncio.to_thread(check, self._folder, self._outside)
             policies = checked.policies
             if policies is None:
-                return self._refused(broken(checked), len(checked.problems))
+                return self._refused(broken(checked), len(checked.problems), briefly(checked))
             if policies == self._applied.policies:
                 return self._told(policies, checked, changed=False)
             try:
-                adopted = await self._ledger.adopt(identities(policies), accept=False, act=act)
+                legs = self._applied.prepared(policies)
+                async with self._app.paused():  # no call may be recorded by an older reading
+                    adopted = await self._ledger.adopt(identities(policies), accept=False, act=act)
+                    if isinstance(adopted, NotAdopted):
+                        return self._refused(changed_identity(adopted), len(adopted.changes))
+                    self._applied.exchange(policies, legs)
+                    self._app.intake = self._applied.intake()
             except LedgerUnavailable as error:
                 return self._refused(f"the ledger cannot be asked: {error}", 0)
-            if isinstance(adopted, NotAdopted):
-                return self._refused(changed_identity(adopted), len(adopted.changes))
-            self._applied.exchange(policies)
-            self._app.intake = self._applied.intake()
+            except OSError as error:
+                return self._refused(f"a file cannot be used: {error.strerror or error}", 0)
             warn(checked, self._emit)
             told = self._told(policies, checked, changed=True)
             self._emit(PoliciesReloaded(told.upstreams, told.routes, told.warnings))
             return told
 
-    def _refused(self, why: str, problems: int) -> NotReloaded:
-        self._emit(ReloadRefused(problems, why))
+    def _refused(self, why: str, problems: int, brief: str | None = None) -> NotReloaded:
+        self._emit(ReloadRefused(problems, brief or why))
         return NotReloaded(why, problems)
 
     def _told(self, policies: Policies, checked: Checked, *, changed: bool) -> Reloaded:
@@ -145,6 +153,12 @@ def broken(checked: Checked) -> str:
     """The errors of files, one a paragraph."""
     errors = [p for p in checked.problems if p.severity is Severity.ERROR]
     return "\n\n".join(map(str, errors))
+
+
+def briefly(checked: Checked) -> str:
+    """The same for the log: places and codes, and no line of a file."""
+    errors = [p for p in checked.problems if p.severity is Severity.ERROR]
+    return "; ".join(f"{p.place}: {p.wrong} [{p.code}]" for p in errors)
 
 
 def warn(checked: Checked, emit: Callable[[Event], None]) -> None:

@@ -85,7 +85,7 @@ async def _serve(
     via = f"fencegate-{ledger.id[:12]}".encode()
     applied = Applied(policies, gate, via)
     readiness = Readiness(ledger, tally)
-    app = App(gate, applied.intake(), via, readiness.why_not)
+    app = App(gate, applied.intake(), readiness.why_not)
     reloading = Reloading(settings.policies, outside, ledger, applied, app, tally)
     draining = Draining(readiness, applied, tally)
     data_port = port(app)

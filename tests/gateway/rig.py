@@ -252,7 +252,7 @@ async def serving(policies: Policies, ledger: Ledger) -> AsyncIterator[Gateway]:
     holds = Holds(ledger, policies.gateway.hold, events.append)
     gate = Gate(ledger, holds, AttemptIds(token_hex(8)), events.append)
     applied = Applied(policies, gate, VIA)
-    app = App(gate, applied.intake(), VIA)
+    app = App(gate, applied.intake())
     config = config_of(app)
     config.load()
     state = ServerState()

@@ -250,3 +250,33 @@ def test_entity_that_is_wrong_is_not_called_missing_too(tmp_path: Path, entity: 
 def test_key_that_is_misspelt_beside_the_right_one_does_not_hide_it(tmp_path: Path) -> None:
     text = UPSTREAM + "  timout: 30s\n  timeout: 1d\nroutes: [{match: POST /, entity: a}]\n"
     assert [p.code for p in found(tmp_path, text)] == [Code.UNKNOWN_KEY]
+
+
+# --- riddles -------------------------------------------------------------------------------
+
+RIDDLES = [
+    "? fence_secret\n: s3cret-s3cret-s3cret\n",
+    "? token_sha256\n: [s3cret-s3cret]\n",
+    '"fence\\u005fsecret": s3cret-s3cret-s3cret\n',
+    '"token\\u005fsha256": [s3cret-s3cret]\n',
+    '"head\\u0065rs":\n  A: "s3cret \\x01"\n',
+    'url: "http:\\x2f/u:s3cret@h"\n',
+    "auth: Bearer s3cret-s3cret\n",
+    "bearer: s3cret-s3cret\n",
+    "fence_hmac: s3cret-s3cret\n",
+]
+
+
+@pytest.mark.parametrize("lines", RIDDLES)
+@pytest.mark.parametrize("home", ["upstream", "gateway"])
+def test_a_secret_in_an_odd_place_is_not_shown(tmp_path: Path, lines: str, home: str) -> None:
+    indented = "".join(f"  {line}\n" for line in lines.splitlines())
+    (tmp_path / "api.yaml").write_text(
+        "upstream:\n  name: api!\n  mount: /a\n" + (indented if home == "upstream" else "")
+    )
+    (tmp_path / "gateway.yaml").write_text(
+        "gateway:\n  hold: 1\n" + (indented if home == "gateway" else "")
+    )
+    problems = check(tmp_path, Outside({})).problems
+    assert problems
+    assert "s3cret" not in "".join(map(str, problems))
