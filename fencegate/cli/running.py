@@ -54,6 +54,7 @@ def observed(admin_url: str, output: str) -> None:
     if not told["counts"]:
         click.echo("No observed call so far. Routes observe under `mode: observe`.")
         return
+    click.echo(f"Observed since {told['since']}, when this gateway was started:\n")
     rows: list[tuple[str, ...]] = [
         (c["upstream"], c["route"], c["decision"], c["code"] or "", str(c["calls"]))
         for c in told["counts"]

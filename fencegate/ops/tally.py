@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from fencegate.core.events import CallObserved, Event
@@ -29,6 +30,7 @@ class Tally:
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
+        self._since = datetime.now(UTC)
         self._counted: Counter[tuple[str, str, str, str]] = Counter()
         self._last: deque[CallObserved] = deque(maxlen=SHOWN)
 
@@ -50,6 +52,7 @@ class Tally:
     def report(self) -> dict[str, Any]:
         """As JSON: the counts, and the last calls that would not have been forwarded."""
         return {
+            "since": self._since.isoformat(timespec="seconds"),
             "counts": [asdict(line) for line in self.lines()],
             "last": [asdict(event) for event in reversed(self._last)],
         }

@@ -317,7 +317,7 @@ def _taken(settings: RouteSettings, match: Pattern, upstream: Upstream) -> Itera
     for hole in (hole for reading in readings if reading for hole in reading.wholes):
         if hole.source in (Source.JSON, Source.FORM, Source.QUERY):
             yield f"{hole.source}:{hole.name}"
-        elif hole.source is Source.PATH and hole.name in match.names:
+        elif hole.source is Source.PATH and Capture(hole.name) in match.parts:
             mounted = upstream.mount.rstrip("/").count("/")
             yield f"path:{mounted + match.parts.index(Capture(hole.name))}"
 

@@ -10,7 +10,7 @@ from fencegate.policy.callers import Callers
 from fencegate.policy.codes import Code
 from fencegate.policy.documents import Problem
 from fencegate.policy.levels import Levels
-from fencegate.policy.model import RouteSection, RouteSettings, UpstreamSection
+from fencegate.policy.model import RouteSection, RouteSettings
 from fencegate.policy.routes import Guard
 from fencegate.policy.shape import example_of
 from fencegate.policy.sources import Source
@@ -59,6 +59,8 @@ def _reading_problems(levels: Levels, settings: RouteSettings, made: About) -> I
         for capture in sorted(reading.captures - match.names):
             wrong = f"`{{path.{capture}}}` is not captured by `{match.text}`"
             example = f"match: POST /v1/charges/{{{capture}}}"
+            if match.rest:
+                example = f"match: POST /v1/files/{{{capture}...}}    # the rest, under a name"
             yield levels.problem(name, wrong, example=example, code=Code.NOT_CAPTURED)
         nobody = made.callers is None and not levels.gateway.spoilt(("callers",))
         if Source.CALLER in reading.sources and nobody:
@@ -106,9 +108,12 @@ def _resend_problems(levels: Levels, settings: RouteSettings, made: About) -> It
     if made.key_window is None:
         if levels.spoilt("key_window"):
             return
-        wrong = f"`resend` needs `key_window`: how long `{name}` remembers a key"
-        example = example_of(UpstreamSection, ("key_window",))
-        yield levels.problem("on_unknown", wrong, example=example, code=Code.NO_KEY_WINDOW)
+        wrong = (
+            f"`resend` needs `key_window`: how long `{name}` remembers a key, and answers a"
+            " repeated one without doing its work again"
+        )
+        hint = "if it does not, only `refuse` is safe"
+        yield levels.problem("on_unknown", wrong, example="", code=Code.NO_KEY_WINDOW, hint=hint)
     elif made.key_window <= settings.timeout:
         wrong = f"`timeout` is as long as `{name}` remembers a key: nothing could be resent"
         if "key_window" in levels.upstream.model_fields_set:
@@ -164,4 +169,5 @@ def _not_built(levels: Levels) -> Iterator[Problem]:
 
 
 def not_built(name: str) -> str:
-    return f"`{name}` is read and checked, and not acted on yet"
+    meanwhile = ": until then retries of an unknown call are refused" if name == "probe" else ""
+    return f"`{name}` is read and checked, and not acted on yet{meanwhile}"

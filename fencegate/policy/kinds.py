@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from itertools import combinations
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import PlainValidator, WithJsonSchema
@@ -18,6 +19,7 @@ from fencegate.policy.templates import (
     entity_template,
     fence_template,
     key_template,
+    never_agree,
 )
 from fencegate.policy.units import DURATION_UNITS, SIZE_UNITS, duration, size, span
 from fencegate.policy.values import Url
@@ -56,7 +58,14 @@ def reading(compile: Callable[[str], Template]) -> PlainValidator:
         texts = [item for item in listed if isinstance(item, str)]
         if len(texts) < len(listed):
             raise ValueError("must be a text; put it in quotes")
-        return Reading(tuple(compile(item) for item in texts))
+        templates = tuple(compile(item) for item in texts)
+        for one, other in combinations(templates, 2):
+            if never_agree(one, other):
+                raise ValueError(
+                    f"`{one.text}` and `{other.text}` can never agree: a list names several places"
+                    " of one value"
+                )
+        return Reading(templates)
 
     return PlainValidator(validate)
 

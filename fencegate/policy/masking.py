@@ -50,7 +50,7 @@ _QUOTED = re.compile(r"(['\"`])([^'\"`]+)\1")
 def _texts(written: object) -> Iterator[str]:
     match written:
         case str() if written:
-            yield from filter(None, _REFERENCE.split(written))
+            yield from (t for t in _REFERENCE.split(written) if t and not _SCHEME.fullmatch(t))
         case list():
             for item in written:
                 yield from _texts(item)
@@ -238,8 +238,14 @@ def _pieces(line: str, start: int, end: int) -> Iterator[Span]:
     yield from _trimmed(line, at, end)
 
 
+# The word before a credential is none.
+_SCHEME = re.compile(r"[ \t\"']*(?:bearer|basic|token|digest)[ \t]+", re.IGNORECASE)
+
+
 def _trimmed(line: str, start: int, end: int) -> Iterator[Span]:
     text = line[start:end]
+    if _SCHEME.fullmatch(text):
+        return
     start += len(text) - len(text.lstrip(" \t\"'"))
     end -= len(text) - len(text.rstrip(" \t\"'"))
     if start < end:

@@ -102,14 +102,12 @@ class ProbeSection(Section):
 
 
 class RouteSettings(Section):
-    """What may stand in a route, in `upstream` or in `defaults`.
-
-    Whether a key is stated is asked of `model_fields_set`. Without a stated guard, reads have
-    none and all else is guarded in full.
-    """
+    """What may stand in a route, in `upstream` or in `defaults`. The nearest wins."""
 
     guard: Annotated[Guard | None, word(*Guard), words(Guard)] = _key(
-        "guard: full", "What a call must bring: a fence and a key, one of them, or nothing."
+        "guard: full",
+        "What a call must bring: a fence and a key, one of them, or nothing. Unstated: reads (GET,"
+        " HEAD, OPTIONS) nothing, all else both.",
     )
     entity: kinds.EntityReading = _key(
         "entity: invoice:{path.invoice}", "What a call changes: a template, or several that agree."
@@ -180,12 +178,13 @@ class RouteSettings(Section):
     answer_limit: Size = _key("answer_limit: 1MiB", "A larger answer is not kept.", ANSWER_LIMIT)
     refused_statuses: list[kinds.RefusedStatus] = _key(
         "refused_statuses: [401, 403, 407, 425, 429, 503]",
-        "Statuses with which the upstream says that it did nothing.",
+        "Statuses with which the upstream says that it did nothing; by default 401, 403, 407, 425"
+        " and 429.",
         [Statuses().refused],
     )
     unknown_statuses: list[kinds.Status] = _key(
         "unknown_statuses: [408, 5xx]",
-        "Statuses after which nobody knows whether it did.",
+        "Statuses after which nobody knows whether it did; by default 408 and 5xx.",
         [Statuses().unknown],
     )
     redact: list[kinds.Pointer] = _key(

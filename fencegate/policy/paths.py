@@ -71,8 +71,11 @@ def _read_segment(raw: bytes, *, last: bool) -> str | Malformed:
     text = decode_segment(raw)
     if isinstance(text, Malformed):
         return Malformed(f"a segment that is {text.expected}")
-    if not {".", ".."}.isdisjoint(text.split("/")):
+    parts = text.split("/")
+    if not {".", ".."}.isdisjoint(parts):
         return Malformed("a dot segment; send the path that it leads to")
+    if "" in parts:  # made by %2F at an end of the segment, or by two of them
+        return Malformed("an empty segment; send each slash once")
     if split := _SPLITTING.intersection(text):
         return Malformed(f"`{min(split)}` in a segment; name it otherwise")
     if not text.isprintable() and any(category(c) == "Cc" for c in text):
@@ -96,7 +99,7 @@ class Capture:
 class Pattern:
     """Which methods (None: all `but` some, to the letter) and which paths a route takes.
 
-    `rest`: one or more segments may follow, which is what `**` says.
+    `rest`: one or more segments may follow, which is what `**` says; `{name...}` captures them.
     """
 
     text: str
@@ -104,13 +107,15 @@ class Pattern:
     parts: tuple[str | Capture, ...]
     rest: bool
     but: frozenset[str] = frozenset()
+    rest_name: str | None = None
 
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(part.name for part in self.parts if isinstance(part, Capture))
+        captured = {part.name for part in self.parts if isinstance(part, Capture)}
+        return frozenset(captured | ({self.rest_name} if self.rest_name else set()))
 
     def takes(self, method: str) -> bool:
         """In any case, because a server might; who serves GET serves HEAD by the same code."""
@@ -167,6 +172,8 @@ class Pattern:
                 return None
             else:
                 captures[part.name] = raw
+        if self.rest_name is not None:
+            captures[self.rest_name] = b"/".join(path.raw[count:])
         return captures
 
 
@@ -187,17 +194,20 @@ def parse_pattern(written: str) -> Pattern:
     if not path.startswith("/"):
         raise ValueError(f"the path `{path}` must begin with /")
     segments = path[1:].split("/")
-    rest = segments[-1] == "**"
+    named = _REST.fullmatch(segments[-1])
+    rest = segments[-1] == "**" or named is not None
     parts = tuple(_part(segment) for segment in segments[: len(segments) - rest])
     if "" in parts[: len(parts) - (not rest)]:
         raise ValueError(f"the path `{path}` has an empty segment")
     names = [part.name for part in parts if isinstance(part, Capture)]
+    names += [named[1]] if named else []
     if len(set(names)) < len(names):
         raise ValueError(f"the path `{path}` captures one name twice")
-    return Pattern(written, _methods(methods), parts, rest)
+    return Pattern(written, _methods(methods), parts, rest, rest_name=named[1] if named else None)
 
 
 _METHOD = re.compile(r"[A-Z][A-Z0-9-]*")
+_REST = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\.\.\.\}")
 _CAPTURE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -215,9 +225,14 @@ def _part(segment: str) -> str | Capture:
     if capture := _CAPTURE.fullmatch(segment):
         return Capture(capture[1])
     if "*" in segment:
-        raise ValueError(f"`{segment}`: write {{name}} for one segment, ** at the end for the rest")
+        raise ValueError(
+            f"`{segment}`: write {{name}} for one segment, and at the end ** or {{name...}} for"
+            " the rest"
+        )
     if "{" in segment or "}" in segment:
-        raise ValueError(f"`{segment}`: a capture is a whole segment, {{name}}")
+        raise ValueError(
+            f"`{segment}`: a capture is a whole segment, {{name}}, or at the end {{name...}}"
+        )
     if "%" in segment:
         raise ValueError(f"`{segment}`: write the segment as it reads when decoded")
     match _read_segment(segment.encode(), last=True):

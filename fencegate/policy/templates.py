@@ -114,6 +114,15 @@ class Reading:
         return Absent() if first is None else first[1]
 
 
+def never_agree(one: Template, other: Template) -> bool:
+    """Do two templates begin or end so differently that no values make them the same?"""
+    first, start = one.literals[0], other.literals[0]
+    last, end = one.literals[-1], other.literals[-1]
+    begins = first.startswith(start) or start.startswith(first)
+    ends = last.endswith(end) or end.endswith(last)
+    return not (begins and ends)
+
+
 # --- compiling -----------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import signal
 import socket
@@ -36,6 +37,9 @@ class Port(uvicorn.Server):
 
 
 def port(app: Any) -> Port:
+    # uvicorn speaks of what it parses; the log is ours alone.
+    logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
+    logging.getLogger("uvicorn.error").propagate = False
     return Port(config_of(app))
 
 

@@ -258,10 +258,29 @@ async def test_an_encoded_slash_goes_only_where_the_route_allows_it(
     gateway = await start(more={"routes": routes})
     assert (await gateway.call("k1", 42, path="/api/files/a%2Fb")).status == 201
     assert double.hits[0].target == "/files/a%2Fb"
-    for path in ("/api/items/a%2Fb", "/api/files/a%2F..%2Fb", "/api/files/..%2fb"):
+    refused = ["items/a%2Fb", *(f"files/{f}" for f in ("a%2F..%2Fb", "..%2fb", "%2Fa%2Fb"))]
+    refused += ["files/a%2Fb%2F", "files/a%2F%2Fb", "files/%2F", "files/a%2F%2e%2Fb"]
+    for path in (f"/api/{rest}" for rest in refused):
         assert (await gateway.call("k2", 42, path=path)).code == "path_ambiguous"
     assert (await gateway.call("k3", 41, path="/api/files/a%2fb")).code == "stale_fence"
     assert len(double.hits) == 1
+
+
+async def test_the_rest_of_a_path_is_a_value_under_a_name(double: Double, start: Start) -> None:
+    routes = [{"match": "PUT /files/{file...}", "entity": "file:{path.file}"}]
+    gateway = await start(more={"routes": routes})
+
+    async def put(key: str, fence: int, rest: str) -> Got:
+        return await gateway.call(key, fence, method="PUT", path=f"/api/files/{rest}")
+
+    assert (await put("k1", 42, "a/b/c.ipynb")).status == 201
+    assert (await put("k2", 41, "a/%62/c.ipynb")).code == "stale_fence"
+    assert (await put("k3", 41, "a/b")).status == 201
+    for rest in ("a//b", "a/../b", "a%2Fb/c.ipynb"):
+        assert (await put("k4", 41, rest)).code == "path_ambiguous"
+    record = await gateway.record_of("k1")
+    assert record is not None
+    assert record.entity.name == "file:a/b/c.ipynb"
 
 
 # --- limits and what is kept ---------------------------------------------------------------

@@ -626,8 +626,9 @@ def test_resend_without_a_key_window_is_refused_where_it_stands(
     assert problems(tmp_path, payments=text, gateway=f"defaults: {gateway}") == [
         (
             place,
-            "`resend` needs `key_window`: how long `payments` remembers a key",
-            "key_window: 24h",
+            "`resend` needs `key_window`: how long `payments` remembers a key, and answers a"
+            " repeated one without doing its work again; if it does not, only `refuse` is safe",
+            "",
         )
     ]
 

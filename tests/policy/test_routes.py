@@ -193,8 +193,11 @@ def test_two_unicode_forms_of_a_literal_are_one(tmp_path: Path) -> None:
         ("POST| /v1", "`` is no method"),
         ("POST /v1//x", "the path `/v1//x` has an empty segment"),
         ("POST //", "the path `//` has an empty segment"),
-        ("POST /v1/*", "write {name} for one segment, ** at the end for the rest"),
-        ("POST /v1/**/x", "write {name} for one segment, ** at the end for the rest"),
+        ("POST /v1/*", "write {name} for one segment, and at the end ** or {name...} for the rest"),
+        (
+            "POST /v1/**/x",
+            "write {name} for one segment, and at the end ** or {name...} for the rest",
+        ),
         ("POST /v1/{x}:void", "a capture is a whole segment, {name}"),
         ("POST /v1/{a-b}", "a capture is a whole segment, {name}"),
         ("POST /v1/{x}/{x}", "captures one name twice"),

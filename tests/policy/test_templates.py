@@ -17,6 +17,7 @@ from fencegate.policy.templates import (
     entity_template,
     fence_template,
     key_template,
+    never_agree,
 )
 
 JSON = (b"Content-Type", b"application/json")
@@ -452,3 +453,16 @@ def test_one_malformed_source_spoils_the_others(header: bytes, body: bytes) -> N
 
 def test_no_source_is_absent() -> None:
     assert BOTH.read(with_fences(None, None)) == Absent()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "never"),
+    [
+        ("source:{path.a}", "target:{json./b}", True),
+        ("{path.a}:x", "{json./b}:y", True),
+        ("item:{path.a}", "item:{json./b}", False),
+        ("{path.a}", "item:{json./b}", False),
+    ],
+)
+def test_places_of_two_values_never_agree(one: str, other: str, never: bool) -> None:
+    assert never_agree(entity_template(one), entity_template(other)) is never
