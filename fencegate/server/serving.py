@@ -29,6 +29,8 @@ from fencegate.server.ports import address_of, listening, port, signals
 from fencegate.server.readiness import Readiness
 
 SWEEP_EVERY = 5.0  # seconds between two looks for what time has ended; the truth needs none
+START_PATIENCE = 10.0  # seconds; a start is no call, and waits for a ledger that is busy
+LOOK_AGAIN = 0.1  # seconds
 SWEEP_STEP = 200  # records a step, so that a call waits for at most one short step
 
 
@@ -60,10 +62,16 @@ async def serve(settings: Settings, emit: Callable[[Event], None]) -> None:
 async def _adopted(ledger: Ledger, policies: Policies, *, accept: bool) -> None:
     reason = "start with --accept-identity-change" if accept else "start"
     act = Act(f"process {os.getpid()}", reason)
-    try:
-        adopted = await ledger.adopt(identities(policies), accept=accept, act=act)
-    except LedgerUnavailable as error:
-        raise NotStarted(f"the ledger cannot be asked: {error}; start again when it can") from error
+    deadline = asyncio.get_running_loop().time() + START_PATIENCE
+    while True:
+        try:
+            adopted = await ledger.adopt(identities(policies), accept=accept, act=act)
+            break
+        except LedgerUnavailable as error:
+            if asyncio.get_running_loop().time() > deadline:
+                why = f"the ledger cannot be asked: {error}; start again when it can"
+                raise NotStarted(why) from error
+            await asyncio.sleep(LOOK_AGAIN)
     if isinstance(adopted, NotAdopted):
         raise NotStarted(changed_identity(adopted))
 
