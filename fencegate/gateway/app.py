@@ -34,8 +34,8 @@ BODILESS = frozenset({204, 304})
 
 
 class App:
-    """The ASGI callable. `intake` may be exchanged for another: a request keeps the one it began
-    with."""
+    """The ASGI callable. `intake` may be exchanged for another: a request keeps the one by which
+    it was read."""
 
     def __init__(
         self,

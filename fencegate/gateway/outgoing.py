@@ -31,16 +31,15 @@ def forwarded_headers(
             return kept
         return (*_without(kept, {name.lower()}), (name, _as_string(key)))
     names = {KEY, (name or KEY_NAME).lower()}
-    received = [header for header in kept if plain(header[0].lower()) in map(plain, names)]
-    if key is None or (name is None and not received):
-        return tuple(
-            (field, key_of_caller(shown.caller, value))
-            if (field, value) in received
-            else (field, value)
-            for field, value in kept
-        )
-    digest = key_of_caller(shown.caller, key.encode())
-    return (*_without(kept, names), (name or KEY_NAME, digest))
+    spelt = {plain(name) for name in names}
+    received = any(plain(field) in spelt for field, _ in kept)
+    if key is not None and (name is not None or received):
+        digest = key_of_caller(shown.caller, key.encode())
+        return (*_without(kept, names), (name or KEY_NAME, digest))
+    return tuple(
+        (field, key_of_caller(shown.caller, value) if plain(field) in spelt else value)
+        for field, value in kept
+    )
 
 
 def key_of_caller(caller: str, key: bytes) -> bytes:

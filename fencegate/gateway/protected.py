@@ -6,6 +6,8 @@ A receiver behind us may read `X_Execution_Fence` as `X-Execution-Fence`, and a 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fencegate.core.outcomes import Headers
 from fencegate.gateway.upstream.head import nominated
 
@@ -30,21 +32,26 @@ OVERRIDES = frozenset(
 def framing_fault(headers: Headers, also: frozenset[bytes] = frozenset()) -> str | None:
     """What makes a guarded request ambiguous, in words; None if nothing does. `also`: further
     fields that decide about the call, because its route reads them."""
-    deciding = PROTECTED | also
-    listed = nominated(headers) & deciding
+    spelt = _spelt(also)
+    listed = nominated(headers) & frozenset(spelt.values())
     if listed:
         return f"Connection lists {min(listed).decode()}."
-    spelt = {plain(name): name for name in deciding}
     seen: set[bytes] = set()
     for name, _ in headers:
-        name = name.lower()
-        meant = spelt.get(plain(name))
+        name, folded = name.lower(), plain(name)
+        meant = spelt.get(folded)
         if meant is not None and name != meant:
             return f"A field is named like {meant.decode()}, spelt another way."
         if name in PROTECTED and name in seen and name not in (FENCE, KEY):
             return f"{name.decode()} is sent more than once."
         seen.add(name)
     return override_fault(headers)
+
+
+@lru_cache(maxsize=1024)  # as many as there are routes that read different fields
+def _spelt(also: frozenset[bytes]) -> dict[bytes, bytes]:
+    """Each name that decides, by what a lenient receiver makes of it."""
+    return {plain(name): name for name in PROTECTED | also}
 
 
 def override_fault(headers: Headers) -> str | None:
@@ -55,5 +62,9 @@ def override_fault(headers: Headers) -> str | None:
 
 def plain(name: bytes) -> bytes:
     """A field's name as those receivers know it that fold case and all but letters and digits."""
-    folded = name.lower()
-    return bytes(c if 48 <= c <= 57 or 97 <= c <= 122 else 45 for c in folded)
+    return name.translate(_FOLDED)
+
+
+_FOLDED = bytes(
+    ord(c.lower()) if (c := chr(i)).isascii() and c.isalnum() else 45 for i in range(256)
+)

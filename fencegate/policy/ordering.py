@@ -24,11 +24,11 @@ def shadowed(placed: Sequence[Placed]) -> Iterator[Problem]:
     """The matches of one file of which no request, or no guarded one, reaches them."""
     earlier = Earlier()
     for one in placed:
-        covered = [route for route in one.routes if earlier.covering(route.pattern)]
-        guarded = [route for route in covered if route.guard is not Guard.NONE]
-        if covered and (guarded or len(covered) == len(one.routes)):
-            first = earlier.covering((guarded or covered)[0].pattern)
-            assert first is not None
+        found = [(route, earlier.covering(route.pattern)) for route in one.routes]
+        covered = [(route, first) for route, first in found if first is not None]
+        guarded = [(route, first) for route, first in covered if route.guard is not Guard.NONE]
+        if guarded or len(covered) == len(found):
+            _, first = (guarded or covered)[0]
             yield _shadow(one.levels, first.levels)
         for route in one.routes:
             earlier.add(route.pattern, one)
@@ -55,11 +55,14 @@ class Earlier:
 
     def covering(self, pattern: Pattern) -> Placed | None:
         """The first of which every request of the pattern is one."""
-        for key in {_first(pattern), None}:
-            for earlier, placed in self._by_first.get(key, ()):
-                if earlier.covers(pattern):
-                    return placed
-        return None
+        found = (
+            next(
+                (placed for other, placed in self._by_first.get(key, ()) if other.covers(pattern)),
+                None,
+            )
+            for key in {_first(pattern), None}
+        )
+        return min(filter(None, found), key=lambda placed: placed.levels.number, default=None)
 
 
 def _first(pattern: Pattern) -> str | None:

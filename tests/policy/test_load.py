@@ -706,3 +706,14 @@ def test_another_certificate_under_the_same_name_is_another_policy(tmp_path: Pat
 def test_files_that_cannot_be_used_for_tls_are_said(tmp_path: Path, tls: str, wrong: str) -> None:
     ((_, said, _),) = problems(tmp_path, payments=with_tls(tmp_path, tls))
     assert wrong in said
+
+
+def test_a_shadow_is_that_of_the_first_that_covers(tmp_path: Path) -> None:
+    """Whichever way they are found: by their first segment, or because that may be any."""
+    earlier = ["POST /a/**", "POST /{x}/**"]
+    for first, second in (earlier, earlier[::-1]):
+        matches = "".join(
+            f"  - {{match: '{m}', entity: e}}\n" for m in (first, second, "POST /a/b")
+        )
+        said = problems(tmp_path, payments=f"{UPSTREAM}routes:\n{matches}")
+        assert f"`{first}` in line 6 takes all of its calls" in said[-1][1]
