@@ -18,9 +18,10 @@ from fencegate.gateway.app import App
 from fencegate.gateway.gate import Gate
 from fencegate.gateway.intake import Intake
 from fencegate.gateway.upstream import Leg, LegSettings
-from fencegate.ledger.protocol import Act, Ledger, LedgerUnavailable
+from fencegate.ledger.protocol import Act, LedgerUnavailable
 from fencegate.policy import Checked, Outside, Policies, Severity, Upstream, check, identities
 
+RESTORE_AGAIN = 0.5  # seconds between two tries while the ledger is away
 DRAIN_SPARE = 5.0  # seconds beyond the longest timeout that calls under way are waited for
 
 
@@ -98,22 +99,26 @@ class Reloading:
         self,
         folder: Path,
         outside: Outside,
-        ledger: Ledger,
+        gate: Gate,
         applied: Applied,
         app: App,
         emit: Callable[[Event], None],
     ) -> None:
         self._folder = folder
         self._outside = outside
-        self._ledger = ledger
+        self._gate = gate
+        self._ledger = gate.ledger
         self._applied = applied
         self._app = app
         self._emit = emit
         self._one = asyncio.Lock()
+        self._restoring: asyncio.Task[None] | None = None
 
     async def reload(self, act: Act) -> Reloaded | NotReloaded:
         """Check, then swap. The same policies again are no event."""
         async with self._one:
+            if self._restoring is not None and not self._restoring.done():
+                return self._refused("the ledger has not answered since the reload before", 0)
             checked = await asyncio.to_thread(check, self._folder, self._outside)
             policies = checked.policies
             if policies is None:
@@ -129,6 +134,8 @@ class Reloading:
                     self._applied.exchange(policies, legs)
                     self._app.intake = self._applied.intake()
             except LedgerUnavailable as error:
+                if error.unclear:
+                    self._restoring = self._gate.start(self._restore())
                 return self._refused(f"the ledger cannot be asked: {error}", 0)
             except OSError as error:
                 return self._refused(f"a file cannot be used: {error.strerror or error}", 0)
@@ -136,6 +143,17 @@ class Reloading:
             told = self._told(policies, checked, changed=True)
             self._emit(PoliciesReloaded(told.upstreams, told.routes, told.warnings))
             return told
+
+    async def _restore(self) -> None:
+        """The ledger may have taken on a reading by which no call is read here: what is recorded
+        from now on must not count as made under it."""
+        act = Act("reload", "its end was not known; the policies of before hold on")
+        while True:
+            try:
+                await self._ledger.adopt(identities(self._applied.policies), accept=True, act=act)
+                return
+            except LedgerUnavailable:
+                await asyncio.sleep(RESTORE_AGAIN)
 
     def _refused(self, why: str, problems: int, brief: str | None = None) -> NotReloaded:
         self._emit(ReloadRefused(problems, brief or why))

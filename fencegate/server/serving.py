@@ -94,7 +94,7 @@ async def _serve(
     applied = Applied(policies, gate, via)
     readiness = Readiness(ledger, tally)
     app = App(gate, applied.intake(), readiness.why_not)
-    reloading = Reloading(settings.policies, outside, ledger, applied, app, tally)
+    reloading = Reloading(settings.policies, outside, gate, applied, app, tally)
     draining = Draining(readiness, applied, tally)
     data_port = port(app)
     draining.stop, draining.force = data_port.stop, data_port.force

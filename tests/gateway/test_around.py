@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from fencegate.core.identity import OBSERVED, NotAdopted
+from fencegate.core.identity import OBSERVED, Adopted, NotAdopted
 from fencegate.core.model import EntityId
 from fencegate.gateway.outgoing import key_of_caller
-from fencegate.ledger.protocol import Act
-from fencegate.policy import PolicyError, identities, load
+from fencegate.ledger.protocol import Act, Ledger, LedgerUnavailable
+from fencegate.policy import Outside, PolicyError, identities, load
+from fencegate.server.applied import NotReloaded, Reloading
 from tests.double import Double, do_drop, ok
 from tests.gateway.rig import (
+    Around,
     Start,
     ask,
     connected,
@@ -287,3 +289,39 @@ async def test_a_reading_that_an_unknown_record_was_made_under_cannot_change(
         other = write_policies(tmp_path, double.url, upstream, callers=callers)
         told = await ledger.adopt(identities(other), accept=False, act=act, preview=True)
         assert isinstance(told, NotAdopted) is refused, (upstream, callers)
+
+
+async def test_a_reload_whose_end_nobody_knows_leaves_the_ledger_as_calls_are_read(
+    double: Double, start: Start, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Or a call that is read by the old policies would count as made under the new ones."""
+
+    class Unclear(Around):
+        times = 0
+
+        async def adopt(self, *args: Any, **named: Any) -> Any:
+            told = await self.within.adopt(*args, **named)
+            self.times += 1
+            if self.times == 1:
+                raise LedgerUnavailable("no answer", unclear=True)
+            return told
+
+    gateway = await start(on=Unclear(ledger).ledger)
+    old = identities(gateway.applied.policies)
+    act = Act("test", "start")
+    await ledger.adopt(old, accept=False, act=act)
+    routes = [{"match": "POST /items/{item}", "entity": "other:{path.item}"}]
+    write_policies(tmp_path, double.url, {}, routes=routes)
+    (folder,) = [f for f in tmp_path.glob("policies-*") if "other:" in (f / "api.yaml").read_text()]
+    reloading = Reloading(
+        folder, Outside({}), gateway.gate, gateway.applied, gateway.app, gateway.events.append
+    )
+    told = await reloading.reload(act)
+    assert isinstance(told, NotReloaded)
+    await gateway.gate.drained(5)
+    assert await ledger.adopt(old, accept=False, act=act, preview=True) == Adopted((), False)
+    double.script = [do_drop()]
+    assert (await gateway.call("k1")).code == "outcome_unknown"
+    refused = await reloading.reload(act)
+    assert isinstance(refused, NotReloaded)
+    assert "1 open or unknown records" in refused.why
