@@ -50,10 +50,10 @@ class CallObserved:
     upstream: str
     route: str | None
     method: str
-    entity: str | None
-    fence: int | None
-    key: str | None
-    holder: str | None
+    entity: str | None = None
+    fence: int | None = None
+    key: str | None = None
+    holder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ class Shown:
         return tuple(header for header in headers if header[0].lower() != self.field)
 
 
+NOBODY = Shown("")  # no caller has this name
+
+
 def who(callers: Callers | None, headers: Headers) -> Shown | None:
     """The caller by `Fencegate-Token`, or where that is not sent by `Authorization: Bearer`; None
     if it is nobody that the policy knows."""

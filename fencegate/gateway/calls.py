@@ -9,7 +9,6 @@ from hashlib import sha256
 from fencegate.core.bodies import Ambiguous
 from fencegate.core.fingerprint import Fingerprint, Request, Scheme, fingerprint
 from fencegate.core.model import NO_ENTITY, AttemptId, Call, EntityId
-from fencegate.core.outcomes import Headers
 from fencegate.core.reading import Malformed, read_domain, read_fence, read_key, spell_entity
 from fencegate.core.reasons import Reason
 from fencegate.gateway.problems import Problem, unread
@@ -31,17 +30,10 @@ class ReadCall:
 
 
 def read_call(
-    method: str,
-    target: bytes,
-    headers: Headers,
-    body: bytes,
-    found: Found,
-    caller: str | None,
-    gateway: GatewaySettings,
-    ref: str,
+    request: Request, found: Found, caller: str | None, gateway: GatewaySettings, ref: str
 ) -> ReadCall | Problem:
     """The call that a guarded request makes, or the first thing that is wrong with it."""
-    route, request = found.route, Request(method, target, headers, body)
+    route = found.route
     seen = Seen(request, found.captures, caller)
     entity = _entity(route, seen, gateway, ref)
     if isinstance(entity, Problem):
@@ -113,13 +105,9 @@ def _fence(route: Route, seen: Seen, entity: EntityId, ref: str) -> int | Proble
 
 def _read_fence(route: Route, seen: Seen, ref: str) -> int | Problem:
     if route.fence is not None:
-        match route.fence.read(seen):
-            case Absent():
-                return _missing(Reason.FENCE_REQUIRED, route.fence, route, seen, ref)
-            case Malformed(expected=expected):
-                return _unread(Reason.FENCE_INVALID, f"{expected}.", route, seen, ref)
-            case text:
-                return int(text)
+        missing, invalid = Reason.FENCE_REQUIRED, Reason.FENCE_INVALID
+        stated = _stated(route.fence, missing, invalid, route, seen, ref)
+        return stated if isinstance(stated, Problem) else int(stated)
     match read_fence(seen.request.lines(FENCE)):
         case None:
             return unread(Reason.FENCE_REQUIRED, "X-Execution-Fence is not there.", ref)
@@ -136,13 +124,8 @@ def _key(route: Route, seen: Seen, ref: str) -> str | Problem:
     if not route.guard.asks_key:
         return f"{UNKEYED}{ref}"
     if route.key is not None:
-        match route.key.read(seen):
-            case Absent():
-                return _missing(Reason.KEY_REQUIRED, route.key, route, seen, ref)
-            case Malformed(expected=expected):
-                return _unread(Reason.KEY_INVALID, f"{expected}.", route, seen, ref)
-            case key:
-                return key
+        missing, invalid = Reason.KEY_REQUIRED, Reason.KEY_INVALID
+        return _stated(route.key, missing, invalid, route, seen, ref)
     match read_key(seen.request.lines(KEY)):
         case None:
             return unread(Reason.KEY_REQUIRED, "Idempotency-Key is not there.", ref)
@@ -150,6 +133,19 @@ def _key(route: Route, seen: Seen, ref: str) -> str | Problem:
             return unread(Reason.KEY_INVALID, f"Idempotency-Key is {expected}.", ref)
         case key:
             return key
+
+
+def _stated(
+    reading: Reading, missing: Reason, invalid: Reason, route: Route, seen: Seen, ref: str
+) -> str | Problem:
+    """What a route reads from a place of its own."""
+    match reading.read(seen):
+        case Absent():
+            return _missing(missing, reading, route, seen, ref)
+        case Malformed(expected=expected):
+            return _unread(invalid, f"{expected}.", route, seen, ref)
+        case text:
+            return text
 
 
 # --- what is wrong -------------------------------------------------------------------------

@@ -23,10 +23,11 @@ from fencegate.core.model import (
 from fencegate.core.outcomes import Headers
 from fencegate.gateway import problems
 from fencegate.gateway.intake import Incoming, Intake, Unguarded
+from fencegate.gateway.observing import WOULD_REFUSE, WOULD_REPLAY
 from fencegate.gateway.order import Order
 from fencegate.gateway.problems import Problem
 from fencegate.gateway.upstream import Leg, LegSettings
-from fencegate.ledger.protocol import Ledger
+from fencegate.ledger.protocol import Ledger, LedgerUnavailable
 from fencegate.policy import Finding, Found, Policies, Upstream
 
 
@@ -102,7 +103,7 @@ def _of_unguarded(unguarded: Unguarded) -> Explained:
     if unguarded.would is None:
         return explained
     would = unguarded.would
-    return replace(explained, decision="would-refuse", code=would.reason.value, detail=would.detail)
+    return replace(explained, decision=WOULD_REFUSE, code=would.reason.value, detail=would.detail)
 
 
 async def _of_order(ledger: Ledger, order: Order) -> Explained:
@@ -128,7 +129,10 @@ async def _of_order(ledger: Ledger, order: Order) -> Explained:
                 waits.append((on.value, _allowed(order, on)))
                 order = order.asked_anew(_over(order.call.asked, wait))
             case Compare(scheme=scheme):
-                order = order.with_print(order.print_under(scheme))
+                try:
+                    order = order.with_print(order.print_under(scheme))
+                except ValueError as error:  # a newer program's record: nothing can be decided
+                    raise LedgerUnavailable(str(error)) from error
             case Probe():
                 order = order.asked_anew(replace(order.call.asked, probed=True))
             case Go() | Replay() | Refuse():
@@ -145,10 +149,10 @@ def _decided(explained: Explained, order: Order, decision: Go | Replay | Refuse)
         case Go(earlier=earlier):
             return replace(explained, resends=earlier)
         case Replay(answer=answer):
-            word = "would-replay" if order.observed else "replayed"
+            word = WOULD_REPLAY if order.observed else "replayed"
             return replace(explained, decision=word, status=answer.status)
         case Refuse():
-            word = "would-refuse" if order.observed else "refused"
+            word = WOULD_REFUSE if order.observed else "refused"
             problem = problems.from_refusal(decision, order)
             return _refused(replace(explained, decision=word), problem)
 

@@ -7,12 +7,13 @@ Where a route only observes, what would be refused is passed on, but for framing
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fencegate.core.attempts import AttemptIds
+from fencegate.core.fingerprint import Request
 from fencegate.core.outcomes import Headers
 from fencegate.core.reasons import Reason
-from fencegate.gateway.callers import Shown, who, without_known_tokens
+from fencegate.gateway.callers import NOBODY, Shown, who, without_known_tokens
 from fencegate.gateway.calls import read_call
 from fencegate.gateway.order import Order, observed
 from fencegate.gateway.outgoing import forwarded_headers
@@ -137,10 +138,8 @@ class Intake:
             return _too_large(route.body_limit, ref)
         if shown is None:
             return self._passed(incoming, body, _way_of(route, target), None, _unknown(ref), ref)
-        read = read_call(
-            incoming.method, incoming.target, incoming.headers, body, found, shown.caller,
-            self.policies.gateway, ref,
-        )  # fmt: skip
+        request = Request(incoming.method, incoming.target, incoming.headers, body)
+        read = read_call(request, found, shown.caller, self.policies.gateway, ref)
         if isinstance(read, Problem):
             if route.mode is Mode.ENFORCE:
                 return read
@@ -169,7 +168,7 @@ class Intake:
     async def _unguarded(
         self, incoming: Incoming, way: _Way, ref: str, *, would: Problem | None = None
     ) -> Unguarded | Problem:
-        if way.upstream.guarded and (fault := override_fault(incoming.headers)):
+        if self.policies.guards(way.upstream) and (fault := override_fault(incoming.headers)):
             return unread(Reason.FRAMING, fault, ref)
         shown = who(self.policies.callers, incoming.headers)
         if shown is None and way.mode is Mode.ENFORCE:
@@ -190,15 +189,16 @@ class Intake:
         would: Problem | None,
         ref: str,
     ) -> Unguarded:
-        """Whoever is not known goes upstream as he came, without the credentials that are ours."""
-        if shown is not None:
-            headers = forwarded_headers(incoming.headers, way.upstream, shown, None)
-        else:
-            headers = without_known_tokens(self.policies.callers, incoming.headers)
+        """Whoever is not known goes upstream without the credentials that are ours, and with keys
+        that are nobody's."""
+        headers = incoming.headers
+        if shown is None:
+            headers = without_known_tokens(self.policies.callers, headers)
+        headers = forwarded_headers(headers, way.upstream, shown or NOBODY, None)
         outgoing = Outgoing(
-            incoming.method, way.target, headers, body, way.connect_timeout, way.timeout
-        )
-        outgoing = replace(outgoing, inject=shown is not None)
+            incoming.method, way.target, headers, body, way.connect_timeout, way.timeout,
+            inject=shown is not None,
+        )  # fmt: skip
         leg, name = self.legs[way.upstream.name], way.upstream.name
         return Unguarded(outgoing, leg, ref, name, way.route, would)
 

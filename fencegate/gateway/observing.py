@@ -49,10 +49,6 @@ async def pass_on(gate: Gate, unguarded: Unguarded) -> Reply:
             upstream=unguarded.upstream,
             route=unguarded.route,
             method=unguarded.outgoing.method,
-            entity=None,
-            fence=None,
-            key=None,
-            holder=None,
         )
     )
     return reply

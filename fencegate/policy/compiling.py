@@ -10,7 +10,7 @@ from fencegate.core.model import SECOND, FenceLead, Micros, OneEffectPer, Predec
 from fencegate.core.outcomes import Statuses
 from fencegate.policy.callers import Caller, Callers
 from fencegate.policy.codes import Code
-from fencegate.policy.contradictions import contradictions, not_built
+from fencegate.policy.contradictions import contradictions, not_built, window_of
 from fencegate.policy.documents import Loc, Problem
 from fencegate.policy.injected import Outside, Unset, fill_header, fill_secret, wrong_name
 from fencegate.policy.levels import Fitted, Levels, merged
@@ -20,7 +20,6 @@ from fencegate.policy.model import (
     ProbeSection,
     RouteSettings,
     UpstreamFile,
-    UpstreamSection,
 )
 from fencegate.policy.paths import READS, Capture, Pattern
 from fencegate.policy.probes import Answers, Probe
@@ -40,7 +39,6 @@ class Made:
 
     gateway: GatewaySettings
     upstream: Upstream
-    key_window: Micros | None
     callers: Callers | None
     outside: Outside
 
@@ -50,7 +48,7 @@ def compile_gateway(
 ) -> tuple[GatewaySettings, list[Problem]]:
     """What holds for all upstreams."""
     gateway, defaults = file.model.gateway, file.model.defaults
-    secret, problems = _secret(file, defaults, ("defaults", "fence_secret"), outside)
+    secret, problems = _secret(file, ("defaults", "fence_secret"), defaults, outside)
     if "late_answer" in gateway.model_fields_set:
         wrong, loc = not_built("late_answer"), ("gateway", "late_answer")
         problems.append(file.problem(loc, wrong, example="", code=Code.NOT_BUILT, at_key=True))
@@ -122,15 +120,8 @@ def compile_upstream(
         pool=section.pool,
         tls=tls,
         mode=settings.mode or gateway.model.gateway.mode,
-        guarded=_is_guarded(file, gateway),
     )
     return upstream, problems
-
-
-def _is_guarded(file: Fitted[UpstreamFile], gateway: Fitted[GatewayFile]) -> bool:
-    levels = [Levels(gateway, file, number) for number in range(len(file.model.routes))]
-    guards = (_guards(level.section.match, level.settings().guard) for level in levels)
-    return any(guard is not Guard.NONE for halves in guards for guard, _ in halves)
 
 
 def _headers(file: Fitted[UpstreamFile], outside: Outside) -> tuple[HeaderLines, list[Problem]]:
@@ -181,8 +172,8 @@ def _tls(file: Fitted[UpstreamFile]) -> tuple[Tls, list[Problem]]:
 
 def _secret(
     file: Fitted[GatewayFile] | Fitted[UpstreamFile],
-    settings: RouteSettings,
     loc: Loc,
+    settings: RouteSettings,
     outside: Outside,
 ) -> tuple[bytes | None, list[Problem]]:
     if settings.fence_secret is None:
@@ -202,8 +193,8 @@ def compile_route(levels: Levels, made: Made) -> tuple[list[Route], list[Problem
     """The routes of one match: two, where its reads and its writes differ in guard."""
     settings, match = levels.settings(), levels.section.match
     guards = list(_guards(match, settings.guard))
-    problems = list(contradictions(levels, settings, [guard for guard, _ in guards], made))
-    secret, wrong = _fence_secret(levels, settings, made)
+    problems = list(contradictions(levels, settings, [g for g, _ in guards], made.callers))
+    secret, wrong = _fence_secret(levels, settings, made.outside)
     upstream, gateway = made.upstream, levels.gateway.model.gateway
     late = settings.late_answer if levels.stated("late_answer") else gateway.late_answer
     whole = Route(
@@ -213,7 +204,7 @@ def compile_route(levels: Levels, made: Made) -> tuple[list[Route], list[Problem
         entity=settings.entity,
         fence=settings.fence,
         key=settings.key,
-        terms=_terms(settings, made),
+        terms=_terms(settings, made.gateway, window_of(levels.upstream)),
         statuses=_statuses(settings),
         scheme=_scheme(settings, match, upstream),
         duplicate_wait=_seconds(settings.duplicate_wait),
@@ -276,17 +267,17 @@ def _guards(match: Pattern, stated: Guard | None) -> Iterator[tuple[Guard, Patte
         yield Guard.FULL, replace(match, methods=writes)
 
 
-def _terms(settings: RouteSettings, made: Made) -> Terms:
+def _terms(settings: RouteSettings, gateway: GatewaySettings, key_window: Micros | None) -> Terms:
     return Terms(
-        hold=made.gateway.hold,
+        hold=gateway.hold,
         timeout=settings.timeout,
         retention=settings.retention,
-        tombstone=made.gateway.tombstone,
+        tombstone=gateway.tombstone,
         max_fence_lead=_lead(settings),
         stale_replay=settings.stale_replay,
         on_unknown=settings.on_unknown,
         resend_limit=settings.resend_limit,
-        key_window=made.key_window,
+        key_window=key_window,
         predecessor=settings.predecessor,
         one_effect_per=settings.one_effect_per,
     )
@@ -358,21 +349,10 @@ def _limit(levels: Levels, settings: RouteSettings, upstream: Upstream) -> Limit
 
 
 def _fence_secret(
-    levels: Levels, settings: RouteSettings, made: Made
+    levels: Levels, settings: RouteSettings, outside: Outside
 ) -> tuple[bytes | None, list[Problem]]:
-    if settings.fence_secret is None:
-        return None, []
-    try:
-        return fill_secret(settings.fence_secret, made.outside), []
-    except Unset as error:
-        return None, [levels.problem("fence_secret", str(error), code=Code.UNSET)]
-    except ValueError as error:
-        return None, [levels.problem("fence_secret", str(error))]
-
-
-def window_of(section: UpstreamSection) -> Micros | None:
-    """How long the upstream remembers our key."""
-    return section.key_window or PROFILES[section.kind].key_window
+    stated = levels.place("fence_secret")
+    return (None, []) if stated is None else _secret(*stated, settings, outside)
 
 
 def _lead(settings: RouteSettings) -> FenceLead | None:

@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from fencegate.core.model import Micros, OneEffectPer, OnUnknown
 from fencegate.policy.callers import Callers
 from fencegate.policy.codes import Code
 from fencegate.policy.documents import Problem
 from fencegate.policy.levels import Levels
-from fencegate.policy.model import RouteSection, RouteSettings
+from fencegate.policy.model import RouteSection, RouteSettings, UpstreamSection
+from fencegate.policy.profiles import PROFILES
 from fencegate.policy.routes import Guard
 from fencegate.policy.shape import example_of
 from fencegate.policy.sources import Source
+from fencegate.policy.templates import Reading
 
 Guards = Sequence[Guard]
 
 
-class About(Protocol):
-    """What else must be known."""
-
-    @property
-    def key_window(self) -> Micros | None: ...
-    @property
-    def callers(self) -> Callers | None: ...
+def window_of(section: UpstreamSection) -> Micros | None:
+    """How long the upstream remembers our key."""
+    return section.key_window or PROFILES[section.kind].key_window
 
 
 def contradictions(
-    levels: Levels, settings: RouteSettings, guards: Guards, made: About
+    levels: Levels, settings: RouteSettings, guards: Guards, callers: Callers | None
 ) -> Iterator[Problem]:
     """Every problem of one route that its shape does not show."""
     if any(guard is not Guard.NONE for guard in guards):
         yield from _entity_problems(levels, settings, guards)
-        yield from _reading_problems(levels, settings, made)
+        yield from _reading_problems(levels, settings, callers)
         yield from _status_problems(levels, settings)
         if any(guard.asks_key for guard in guards):
-            yield from _unknown_problems(levels, settings, made)
+            yield from _unknown_problems(levels, settings)
     yield from _vain(levels, guards)
     yield from _not_built(levels)
 
@@ -50,27 +47,29 @@ def _entity_problems(levels: Levels, settings: RouteSettings, guards: Guards) ->
             yield levels.problem("match", wrong, example=example, code=Code.NO_ENTITY)
 
 
-def _reading_problems(levels: Levels, settings: RouteSettings, made: About) -> Iterator[Problem]:
-    match = levels.section.match
+def _reading_problems(
+    levels: Levels, settings: RouteSettings, callers: Callers | None
+) -> Iterator[Problem]:
     readings = {"entity": settings.entity, "fence": settings.fence, "key": settings.key}
-    for name, reading in readings.items():
+    asked = Reading((settings.probe.get,)) if settings.probe else None
+    nobody = callers is None and not levels.gateway.spoilt(("callers",))
+    for name, reading in {**readings, "probe": asked}.items():
         if reading is None:
             continue
-        for capture in sorted(reading.captures - match.names):
-            wrong = f"`{{path.{capture}}}` is not captured by `{match.text}`"
-            example = f"match: POST /v1/charges/{{{capture}}}"
-            if match.rest:
-                example = f"match: POST /v1/files/{{{capture}...}}    # the rest, under a name"
-            yield levels.problem(name, wrong, example=example, code=Code.NOT_CAPTURED)
-        nobody = made.callers is None and not levels.gateway.spoilt(("callers",))
+        yield from _not_captured(levels, name, reading)
         if Source.CALLER in reading.sources and nobody:
             wrong = "`{caller}` is nobody: gateway.yaml names no callers"
             yield levels.problem(name, wrong)
-    if settings.probe is not None:
-        for capture in sorted(settings.probe.get.captures - match.names):
-            wrong = f"`{{path.{capture}}}` is not captured by `{match.text}`"
-            example = f"match: POST /v1/charges/{{{capture}}}"
-            yield levels.problem("probe", wrong, example=example, code=Code.NOT_CAPTURED)
+
+
+def _not_captured(levels: Levels, name: str, reading: Reading) -> Iterator[Problem]:
+    match = levels.section.match
+    for capture in sorted(reading.captures - match.names):
+        wrong = f"`{{path.{capture}}}` is not captured by `{match.text}`"
+        example = f"match: POST /v1/charges/{{{capture}}}"
+        if match.rest:
+            example = f"match: POST /v1/files/{{{capture}...}}    # the rest, under a name"
+        yield levels.problem(name, wrong, example=example, code=Code.NOT_CAPTURED)
 
 
 def _status_problems(levels: Levels, settings: RouteSettings) -> Iterator[Problem]:
@@ -81,13 +80,13 @@ def _status_problems(levels: Levels, settings: RouteSettings) -> Iterator[Proble
             yield levels.problem("unknown_statuses", wrong, code=Code.STATUS_TWICE)
 
 
-def _unknown_problems(levels: Levels, settings: RouteSettings, made: About) -> Iterator[Problem]:
+def _unknown_problems(levels: Levels, settings: RouteSettings) -> Iterator[Problem]:
     """A resend is harmless only where the upstream knows the key from the first attempt."""
     attempts = 1
     match settings.on_unknown:
         case OnUnknown.RESEND:
             attempts += settings.resend_limit
-            yield from _resend_problems(levels, settings, made)
+            yield from _resend_problems(levels, settings)
         case OnUnknown.PROBE if settings.probe is None and not levels.spoilt("probe"):
             wrong = "`probe` needs a `probe`: what is the upstream asked?"
             example = example_of(RouteSection, ("probe",))
@@ -103,9 +102,9 @@ def _unknown_problems(levels: Levels, settings: RouteSettings, made: About) -> I
         yield levels.problem("retention", wrong, code=Code.SHORT_RETENTION)
 
 
-def _resend_problems(levels: Levels, settings: RouteSettings, made: About) -> Iterator[Problem]:
-    name = levels.upstream.name
-    if made.key_window is None:
+def _resend_problems(levels: Levels, settings: RouteSettings) -> Iterator[Problem]:
+    name, key_window = levels.upstream.name, window_of(levels.upstream)
+    if key_window is None:
         if levels.spoilt("key_window"):
             return
         wrong = (
@@ -114,7 +113,7 @@ def _resend_problems(levels: Levels, settings: RouteSettings, made: About) -> It
         )
         hint = "if it does not, only `refuse` is safe"
         yield levels.problem("on_unknown", wrong, example="", code=Code.NO_KEY_WINDOW, hint=hint)
-    elif made.key_window <= settings.timeout:
+    elif key_window <= settings.timeout:
         wrong = f"`timeout` is as long as `{name}` remembers a key: nothing could be resent"
         if "key_window" in levels.upstream.model_fields_set:
             wrong = "`key_window` must be longer than `timeout`, or nothing could be resent"

@@ -32,6 +32,11 @@ class Outside:
 
     environ: Mapping[str, str] = field(repr=False)
     pretend: bool = False
+    _read: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def afresh(self) -> Outside:
+        """The same, with every file still to be read: once, however many settings name it."""
+        return Outside(self.environ, self.pretend)
 
     def fill(self, written: str) -> str:
         """The text with its references filled in. Raises `Unset`."""
@@ -53,6 +58,11 @@ class Outside:
         raise Unset(f"the environment variable {name} is {state}", at)
 
     def _file(self, path: str, at: int) -> str:
+        if path not in self._read:
+            self._read[path] = self._contents(path, at)
+        return self._read[path]
+
+    def _contents(self, path: str, at: int) -> str:
         if not path.startswith("/"):
             raise Unset(f"`{path}`: write the whole path of the file, from /", at)
         try:

@@ -44,7 +44,14 @@ class Levels:
 
     def stated(self, key: str) -> bool:
         """Whether the setting stands in any of the places."""
-        return any(key in section.model_fields_set for _, _, section in self._places())
+        return self.place(key) is not None
+
+    def place(self, key: str) -> tuple[Fitted[GatewayFile] | Fitted[UpstreamFile], Loc] | None:
+        """The nearest place where the setting stands."""
+        for file, above, section in self._places():
+            if key in section.model_fields_set:
+                return file, (*above, key)
+        return None
 
     def spoilt(self, key: str) -> bool:
         """Whether it stood in any of them and could not be used."""
@@ -62,12 +69,9 @@ class Levels:
     ) -> Problem:
         """A problem with a setting, at the nearest place where it is stated; with one that is
         stated nowhere, at the route."""
-        for file, above, section in self._places():
-            if key in section.model_fields_set:
-                loc: Loc = (*above, key)
-                return file.problem(
-                    loc, wrong, example=example, code=code, hint=hint, at_key=at_key
-                )
+        if (stated := self.place(key)) is not None:
+            file, loc = stated
+            return file.problem(loc, wrong, example=example, code=code, hint=hint, at_key=at_key)
         route = ("routes", self.number, "match")
         default = example_of(UpstreamFile, ("routes", self.number, key))
         shown = default if example is None else example

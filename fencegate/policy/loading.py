@@ -15,7 +15,6 @@ from fencegate.policy.compiling import (
     compile_gateway,
     compile_route,
     compile_upstream,
-    window_of,
 )
 from fencegate.policy.documents import Place, PolicyError, Problem, read_document
 from fencegate.policy.injected import Outside
@@ -60,7 +59,7 @@ def check(folder: Path, outside: Outside) -> Checked:
     if not files:
         problems.append(_no_upstream(folder))
     problems += _clashes(upstreams)
-    policies, found = _compile(gateway, upstreams, outside)
+    policies, found = _compile(gateway, upstreams, outside.afresh())
     problems += found
     if any(route.guard.asks_key for route in policies.routes):
         problems += _nobody(folder, gateway)
@@ -144,7 +143,7 @@ def _compile(
         upstream, wrong = compile_upstream(file, gateway, outside)
         problems += wrong
         upstreams.append(upstream)
-        made = Made(settings, upstream, window_of(file.model.upstream), callers, outside)
+        made = Made(settings, upstream, callers, outside)
         placed, wrong = _routes_of(gateway, file, made)
         problems += wrong
         problems += shadowed(placed)

@@ -93,7 +93,7 @@ class Upstream:
 
     `base_path` ends without a slash. Times and limit are for what is passed. `key_header` is
     where the upstream wants our key, None where it knows of none; `pool` is how many idle
-    connections are kept. `guarded`: some route of it asks for something.
+    connections are kept.
     """
 
     name: str
@@ -112,7 +112,6 @@ class Upstream:
     pool: int = 64
     tls: Tls = field(default_factory=Tls)
     mode: Mode = Mode.ENFORCE
-    guarded: bool = True
 
     @property
     def authority(self) -> str:
@@ -258,6 +257,10 @@ class Policies:
         depths = sorted({prefix.count(b"/") for prefix in mounts}, reverse=True)
         object.__setattr__(self, "_mounts", mounts)
         object.__setattr__(self, "_depths", tuple(depths))
+
+    def guards(self, upstream: Upstream) -> bool:
+        """Does any route of the upstream ask for something?"""
+        return bool(self._mounts[upstream.mount.rstrip("/").encode()].guarded)
 
     @property
     def observes(self) -> bool:

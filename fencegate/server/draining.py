@@ -14,24 +14,28 @@ from collections.abc import Callable
 
 from fencegate.core.events import Event, GatewayDraining
 from fencegate.server.applied import Applied
+from fencegate.server.ports import Port
 from fencegate.server.readiness import Readiness
 
 GIVEN_UP = 3.0  # seconds in which what was given up is recorded and answered
 
 
 class Draining:
-    """`stop` ends the data port, within the seconds that it is given; `give_up` does so at once."""
+    """What becomes of the data port and of what is under way, signal by signal."""
 
     def __init__(
-        self, readiness: Readiness, applied: Applied, emit: Callable[[Event], None]
+        self,
+        data_port: Port,
+        readiness: Readiness,
+        applied: Applied,
+        emit: Callable[[Event], None],
     ) -> None:
+        self._data_port = data_port
         self._readiness = readiness
         self._applied = applied
         self._emit = emit
         self._stopping = False
         self._until = 0.0
-        self.stop: Callable[[float], None] = lambda within: None
-        self.force: Callable[[], None] = lambda: None
 
     def begin(self, *, delayed: bool) -> None:
         """Called for each signal."""
@@ -53,11 +57,11 @@ class Draining:
         if not self._stopping:
             self._stopping = True
             self._until = asyncio.get_running_loop().time() + timeout
-            self.stop(timeout + GIVEN_UP)
+            self._data_port.stop(timeout + GIVEN_UP)
             asyncio.get_running_loop().call_later(timeout, self._applied.interrupt)
 
     def _give_up(self) -> None:
         self._stop(0.0)
         self._until = 0.0
         self._applied.interrupt()
-        asyncio.get_running_loop().call_later(GIVEN_UP, self.force)
+        asyncio.get_running_loop().call_later(GIVEN_UP, self._data_port.force)

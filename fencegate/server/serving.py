@@ -95,9 +95,8 @@ async def _serve(
     readiness = Readiness(ledger, tally)
     app = App(gate, applied.intake(), readiness.why_not)
     reloading = Reloading(settings.policies, outside, gate, applied, app, tally)
-    draining = Draining(readiness, applied, tally)
     data_port = port(app)
-    draining.stop, draining.force = data_port.stop, data_port.force
+    draining = Draining(data_port, readiness, applied, tally)
     admin_port = port(admin_app(reloading.reload, tally, ledger.id, readiness.why_not))
 
     def hangup() -> None:

@@ -127,6 +127,14 @@ async def test_a_read_cannot_be_made_a_write_on_its_way(
     assert double.hits == []
 
 
+async def test_nobody_sends_it_either(double: Double, start: Start) -> None:
+    """Where calls are only observed somebody unknown is forwarded too."""
+    gateway = await start(mode="observe", more={"callers": CALLERS})
+    got = await gateway.call(FORGED)
+    assert got.header("fencegate-decision") == "would-refuse"
+    assert FORGED.encode() not in double.hits[0].raw_head
+
+
 async def test_a_token_of_ours_stays_here_though_its_bearer_is_not_known(
     double: Double, start: Start
 ) -> None:

@@ -717,3 +717,18 @@ def test_a_shadow_is_that_of_the_first_that_covers(tmp_path: Path) -> None:
         )
         said = problems(tmp_path, payments=f"{UPSTREAM}routes:\n{matches}")
         assert f"`{first}` in line 6 takes all of its calls" in said[-1][1]
+
+
+def test_a_secret_file_is_read_once_a_check_and_anew_for_the_next(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef")
+    text = UPSTREAM + f"  fence_secret: ${{file:{secret}}}\n" + CHARGES
+    outside = Outside({})
+    (tmp_path / "payments.yaml").write_text(text)
+    first = check(tmp_path, outside).policies
+    secret.write_text("fedcba9876543210")
+    second = check(tmp_path, outside).policies
+    assert first is not None
+    assert second is not None
+    assert first.routes[0].fence_secret == b"0123456789abcdef"
+    assert second.routes[0].fence_secret == b"fedcba9876543210"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.double import Double, ok
+from tests.double import Double, Script, ok
 from tests.gateway.peers import upstream_up
 from tests.gateway.rig import Got, ask, lines_of, until
 from tests.gateway.scripts import held, nothing
@@ -50,6 +50,14 @@ async def call(gateway: Process, key: str = "k1") -> Got:
     return await ask(gateway.port, "POST", "/crm/customers/1", lines_of(key, 41), b"{}")
 
 
+async def under_way(gateway: Process, double: Double, script: Script) -> asyncio.Task[Got]:
+    """A call that is on the wire."""
+    double.script = [script]
+    task = asyncio.create_task(call(gateway))
+    await until(lambda: double.hits)
+    return task
+
+
 async def ready(gateway: Process) -> int:
     return (await ask(gateway.port, "GET", "/_fencegate/readyz")).status
 
@@ -80,9 +88,7 @@ async def test_what_is_under_way_is_finished_recorded_and_answered(
     write(policies, "drain_delay: 0s, drain_timeout: 20s")
     with served(policies, tmp_path) as gateway:
         release = threading.Event()
-        double.script = [held(release, ok(201))]
-        first = asyncio.create_task(call(gateway))
-        await until(lambda: double.hits)
+        first = await under_way(gateway, double, held(release, ok(201)))
         gateway.send(signal.SIGTERM)
         gateway.wait_for("gateway_draining")
         release.set()
@@ -98,9 +104,7 @@ async def test_what_does_not_end_in_time_is_unknown_at_once_and_not_after_a_hold
 ) -> None:
     write(policies, AT_ONCE)
     with served(policies, tmp_path) as gateway:
-        double.script = [nothing()]
-        first = asyncio.create_task(call(gateway))
-        await until(lambda: double.hits)
+        first = await under_way(gateway, double, nothing())
         gateway.send(signal.SIGTERM)
         given_up = await first
         assert (given_up.status, given_up.code) == (502, "outcome_unknown")
@@ -118,9 +122,7 @@ async def test_a_second_signal_gives_up_at_once(
 ) -> None:
     write(policies, NEVER)
     with served(policies, tmp_path) as gateway:
-        double.script = [nothing()]
-        first = asyncio.create_task(call(gateway))
-        await until(lambda: double.hits)
+        first = await under_way(gateway, double, nothing())
         gateway.send(signal.SIGTERM)
         gateway.wait_for("gateway_draining")
         gateway.send(second)
@@ -142,9 +144,7 @@ async def test_a_call_of_older_policies_is_given_up_too(
 ) -> None:
     write(policies, AT_ONCE)
     with served(policies, tmp_path) as gateway:
-        double.script = [nothing()]
-        first = asyncio.create_task(call(gateway))
-        await until(lambda: double.hits)
+        first = await under_way(gateway, double, nothing())
         text = POLICY.format(url=double.url).replace("timeout: 20s", "timeout: 21s")
         (policies / "crm.yaml").write_text(text)
         gateway.send(signal.SIGHUP)
